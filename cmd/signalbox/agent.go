@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/setup"
+	"signalbox/internal/tree/turnlog"
 )
 
 // agentFolder is the folder of a box with the conversations of agents.
@@ -46,58 +48,62 @@ func (c *agentCommand) Run(p *program) error {
 	if strings.TrimSpace(string(task)) == "" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no task on standard input"), Hint: "see signalbox agent --help"}
 	}
-	dir, err := p.locateBox(c.boxFlag) // it is the agent of a run, not something that an agent starts
-	if err != nil {
-		return err
-	}
 	ctx, stop := untilInterrupted()
 	defer stop()
 	p.quiet = true
-	return p.withBoxAt(ctx, dir, func(b *box.Box) error {
-		conf, err := config.Load(dir)
-		if err != nil {
-			return err
-		}
-		here, err := os.Getwd()
-		if err != nil {
-			return err
-		}
-		o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Engine: b.Engine, Actor: cmp.Or(p.getenv(sessionVariable), p.actor("")),
-			Project: here, Code: here, Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
-			Tools: append([]string{setup.ReadOnly}, c.Tools...)})
-		if err != nil {
-			return p.oracleError(c.Tree, err)
-		}
-		p.printNotes(o)
-		defer func() {
-			if err := o.Close(); err != nil {
-				p.warnf("%v", err)
-			}
-		}()
-		s, err := newSession(filepath.Join(dir, agentFolder), "A")
-		if err != nil {
-			return err
-		}
-		defer s.CloseAndPrune()
-		said := false
-		turns := console.NewTurnBuffer(func(one chunk.Chunk) error {
-			text, is := one.(chunk.Content)
-			said = said || is && strings.TrimSpace(text.Text) != ""
-			return p.printChunk(one)
-		})
-		answer, err := o.Ask(ctx, s, string(task), turns.Add)
-		if err != nil {
-			return err
-		}
-		if answer.Error == nil && said && !decide.Reason(answer.Done.Reason).Incomplete() {
-			return nil // signals count in every turn, so the last may be empty
-		}
-		err = answerError(answer)
-		if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
-			classed.Hint = "" // it names signalbox oracle
-		}
-		return err
+	if p.socket() != "" { // the run has the ledger, and names the box
+		return c.work(ctx, p, p.getenv(boxVariable), string(task), p.reportTurn)
+	}
+	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+		return c.work(ctx, p, b.Dir, string(task), turnlog.To(b.Engine, cmp.Or(p.getenv(sessionVariable), p.actor(""))))
 	})
+}
+
+// work does a task, with the configuration in the folder of a box.
+func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, record func(context.Context, turnlog.Signal) error) error {
+	conf, err := config.Load(dir)
+	if err != nil {
+		return err
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Record: record,
+		Project: here, Code: here, Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
+		Tools: append([]string{setup.ReadOnly}, c.Tools...)})
+	if err != nil {
+		return p.oracleError(c.Tree, err)
+	}
+	p.printNotes(o)
+	defer func() {
+		if err := o.Close(); err != nil {
+			p.warnf("%v", err)
+		}
+	}()
+	s, err := newSession(filepath.Join(dir, agentFolder), "A")
+	if err != nil {
+		return err
+	}
+	defer s.CloseAndPrune()
+	said := false
+	turns := console.NewTurnBuffer(func(one chunk.Chunk) error {
+		text, is := one.(chunk.Content)
+		said = said || is && strings.TrimSpace(text.Text) != ""
+		return p.printChunk(one)
+	})
+	answer, err := o.Ask(ctx, s, task, turns.Add)
+	if err != nil {
+		return err
+	}
+	if answer.Error == nil && said && !decide.Reason(answer.Done.Reason).Incomplete() {
+		return nil // signals count in every turn, so the last may be empty
+	}
+	err = answerError(answer)
+	if classed := (*signalbox.Error)(nil); errors.As(err, &classed) {
+		classed.Hint = "" // it names signalbox oracle
+	}
+	return err
 }
 
 const maxTask = 4 << 20

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/mcpserver"
 	"signalbox/internal/text"
+	"signalbox/internal/tree/turnlog"
 )
 
 // An agent of a run may not open the box. In its processes SIGNALBOX_SOCKET names the socket that the run serves for its session, and the
@@ -32,6 +33,17 @@ func (p *program) request(call agentsocket.Call, session string, epoch uint64) a
 		epoch, _ = strconv.ParseUint(p.getenv(epochVariable), 10, 64) // the session has only one lease
 	}
 	return agentsocket.Request{Session: session, Epoch: epoch, Secret: p.getenv(secretVariable), Call: call}
+}
+
+// reportTurn reports a turn signal of an agent that is a tree.
+func (p *program) reportTurn(ctx context.Context, s turnlog.Signal) error {
+	report, err := turnlog.NewReport(s)
+	if err != nil {
+		return err
+	}
+	request := p.request(agentsocket.CallTurn, p.getenv(sessionVariable), 0)
+	request.Turn = &report
+	return agentsocket.Invoke(ctx, p.socket(), request, nil)
 }
 
 // bridgeMCP connects standard input and output with the MCP server of the session, which the run serves over the socket.

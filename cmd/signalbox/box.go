@@ -94,11 +94,6 @@ func (p *program) findBox(f boxFlag) (string, error) {
 	if p.socket() != "" {
 		return "", p.insideSession("open the box")
 	}
-	return p.locateBox(f)
-}
-
-// locateBox returns the folder of the box, also to an agent of a run.
-func (p *program) locateBox(f boxFlag) (string, error) {
 	named := string(f.Box)
 	if named == "" {
 		named = p.getenv(boxVariable)
@@ -108,16 +103,7 @@ func (p *program) locateBox(f boxFlag) (string, error) {
 
 // withBox opens the box, calls do, and signs what it wrote.
 func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) error) error {
-	dir, err := p.findBox(f)
-	if err != nil {
-		return err
-	}
-	return p.withBoxAt(ctx, dir, do)
-}
-
-// withBoxAt is withBox for the box in a folder.
-func (p *program) withBoxAt(ctx context.Context, dir string, do func(*box.Box) error) error {
-	return withOpenedAt(ctx, p, dir, box.Open, func(b *box.Box) error {
+	return withOpened(ctx, p, f, box.Open, func(b *box.Box) error {
 		err := do(b)
 		if b.Wrote() && p.getenv(sessionVariable) == "" {
 			p.sign(b)
@@ -144,10 +130,6 @@ func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open fu
 	if err != nil {
 		return err
 	}
-	return withOpenedAt(ctx, p, dir, open, do)
-}
-
-func withOpenedAt[B io.Closer](ctx context.Context, p *program, dir string, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
 	b, err := open(ctx, dir, p.boxOptions())
 	if err != nil {
 		return err

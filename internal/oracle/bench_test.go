@@ -31,6 +31,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/tree/turnlog"
 )
 
 // benchServer in the environment makes the test binary the model server of a benchmark.
@@ -183,7 +184,7 @@ func newBenchSite(b *testing.B, script *modelserver.Script, transport http.Round
 			b.Fatal(err)
 		}
 		b.Cleanup(client.Close)
-		s.oracles[p], err = oracle.New(b.Context(), &oracle.Options{Model: benchModel{client}, Tools: []toolbox.Tool{read}, Engine: opened.Engine, Actor: "bench"})
+		s.oracles[p], err = oracle.New(b.Context(), &oracle.Options{Model: benchModel{client}, Tools: []toolbox.Tool{read}, Record: turnlog.To(opened.Engine, "bench")})
 		if err != nil {
 			b.Fatal(err)
 		}

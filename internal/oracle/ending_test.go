@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/tree/turnlog"
 )
 
 // scene is the setup of a conversation.
@@ -201,7 +202,7 @@ func outerEndings(look, answer modelserver.Turn) []ending {
 		}, reason: "failed", wrong: "failed"},
 		{name: "ledger closed", turns: []modelserver.Turn{answer}, prepare: func(s *scene) {
 			b := newBox(s.t)
-			s.opts.Engine, s.opts.Actor = b.Engine, "ann"
+			s.opts.Record = turnlog.To(b.Engine, "ann")
 			if err := b.Close(); err != nil {
 				s.t.Fatal(err)
 			}

@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/internal/core/engine"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
@@ -28,6 +27,7 @@ import (
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
+	"signalbox/internal/tree/turnlog"
 	"signalbox/internal/tree/turnsignal"
 )
 
@@ -66,9 +66,8 @@ type Options struct {
 	Workarounds map[string]string
 	// SubAgents can answer a part of a question, by name. Nil means none.
 	SubAgents map[string]*Oracle
-	// Engine is the ledger to which signals are appended, in the name of Actor. Nil means that only the session has them.
-	Engine *engine.Engine
-	Actor  string
+	// Record appends a signal to a ledger; see turnlog.To. Nil means that only the session has them.
+	Record func(context.Context, turnlog.Signal) error
 	// Class is the class of every question. Empty means that the words of each question decide.
 	Class prompt.Class
 }

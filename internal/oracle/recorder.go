@@ -70,10 +70,10 @@ func (r *recorder) wait() error {
 
 func (v *conversation) newRecorder() *recorder {
 	return &recorder{failed: func(err error) { v.abort(err) }, put: func(ctx context.Context, s turnlog.Signal) error {
-		if v.Engine == nil {
+		if v.Record == nil {
 			return nil
 		}
-		return turnlog.Put(ctx, v.Engine, s, v.Actor)
+		return v.Record(ctx, s)
 	}}
 }
 

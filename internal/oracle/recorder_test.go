@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
+	"signalbox/internal/tree/turnlog"
 )
 
 // slowLedger is a ledger on which a test controls when, and whether, a signal can be appended.
@@ -115,7 +116,7 @@ func TestModelDoesNotWaitForTheLedger(t *testing.T) {
 		}
 		return nil
 	})
-	answer, err := newOracle(t, oracle.Options{Model: m, Engine: e, Actor: "ann"}).Ask(t.Context(), newSession(t), question, h.take)
+	answer, err := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}).Ask(t.Context(), newSession(t), question, h.take)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestDoneWaitsForTheLedger(t *testing.T) {
 					done.Store(c.Kind() == chunk.KindDone)
 					return nil
 				}
-				o := newOracle(t, oracle.Options{Model: m, Engine: e, Actor: "ann"})
+				o := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")})
 				go func() {
 					answer, err := o.Ask(ctx, s, question, h.take)
 					if err != nil {
@@ -218,7 +219,7 @@ func TestLedgerFails(t *testing.T) {
 				return reply(ctx, n, tell)
 			}
 			s := newSession(t)
-			answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Engine: e, Actor: "ann"}), s, question, oracle.ReasonFailed)
+			answer, h := asks(t, newOracle(t, oracle.Options{Model: m, Record: turnlog.To(e, "ann")}), s, question, oracle.ReasonFailed)
 			if answer.Error == nil || !strings.Contains(answer.Error.Text, "the disk is full") || len(of[chunk.Error](h.chunks)) != 1 {
 				t.Errorf("it is told as %+v:\n%s", answer.Error, lines(h.chunks))
 			}
@@ -229,7 +230,7 @@ func TestLedgerFails(t *testing.T) {
 
 			repaired := threeTurns()
 			repaired.asked = make([]model.Request, bad) // these replies are in the session
-			asks(t, newOracle(t, oracle.Options{Model: repaired, Engine: b.Engine, Actor: "ann"}), s, "", "context_sufficient")
+			asks(t, newOracle(t, oracle.Options{Model: repaired, Record: turnlog.To(b.Engine, "ann")}), s, "", "context_sufficient")
 			if len(repaired.asked) != 3 {
 				t.Errorf("the model was asked %d times", len(repaired.asked)-bad)
 			}
@@ -267,7 +268,7 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 					t.Fatal(err)
 				}
 				m := threeTurns()
-				answer, err := newOracle(t, oracle.Options{Model: m, Engine: engine, Actor: "ann"}).Resume(t.Context(), again, (&heard{}).take)
+				answer, err := newOracle(t, oracle.Options{Model: m, Record: turnlog.To(engine, "ann")}).Resume(t.Context(), again, (&heard{}).take)
 				if err != nil || len(m.asked) != 0 {
 					t.Errorf("%+v, %v; the model was asked %d times", answer, err, len(m.asked))
 				}

@@ -27,6 +27,7 @@ import (
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/tree/turnlog"
 )
 
 // world is what a conversation can change, with counters.
@@ -128,7 +129,7 @@ func delegates() *modelserver.Script {
 func (st *story) cast(t testing.TB, p model.Provider, w *world, b *box.Box) (*oracle.Oracle, []*modelserver.Server) {
 	t.Helper()
 	servers := []*modelserver.Server{newServer(t, st.turns())}
-	opts := oracle.Options{Model: client(t, p, servers[0], nil), Tools: w.tools(), Engine: b.Engine, Actor: "ann"}
+	opts := oracle.Options{Model: client(t, p, servers[0], nil), Tools: w.tools(), Record: turnlog.To(b.Engine, "ann")}
 	if st.errand != nil {
 		servers = append(servers, newServer(t, st.errand()))
 		reader := opts

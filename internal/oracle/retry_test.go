@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/tree/turnlog"
 )
 
 // continued resumes a session and returns its answer.
@@ -109,7 +110,7 @@ func TestNextQuestionRecordsSignals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	asks(t, newOracle(t, oracle.Options{Model: speaks(said("Well.")), Engine: b.Engine, Actor: "ann"}), again, "thanks", "answered")
+	asks(t, newOracle(t, oracle.Options{Model: speaks(said("Well.")), Record: turnlog.To(b.Engine, "ann")}), again, "thanks", "answered")
 	if got := len(onLedger(t, b)); got != 3 {
 		t.Errorf("%d of 3 signals are on the ledger", got)
 	}

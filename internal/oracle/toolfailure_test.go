@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/tree"
+	"signalbox/internal/tree/turnlog"
 	"signalbox/internal/tree/turnsignal"
 )
 
@@ -30,7 +31,7 @@ func TestToolFailureTriggersNeedTurnSignal(t *testing.T) {
 		b := newBox(t)
 		s := newSession(t)
 		o := newOracle(t, oracle.Options{Model: client(t, p, server, nil), Tools: []toolbox.Tool{fails("search_code", "Index not ready")},
-			Engine: b.Engine, Actor: "ann"})
+			Record: turnlog.To(b.Engine, "ann")})
 		h := &heard{}
 		answer, err := o.Ask(t.Context(), s, question, h.take)
 		if err != nil {

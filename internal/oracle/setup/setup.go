@@ -20,12 +20,12 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/core/engine"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/tree/turnlog"
 )
 
 // Options supplement and override the configuration.
@@ -34,9 +34,8 @@ type Options struct {
 	Lookup func(string) (string, bool)
 	// Version is the version of this program, for MCP servers.
 	Version string
-	// Engine and Actor are those of oracle.Options.
-	Engine *engine.Engine
-	Actor  string
+	// Record is that of oracle.Options.
+	Record func(context.Context, turnlog.Signal) error
 	// Project is the folder with the code if the configuration names none. Logs is the folder for the full results of portfolio tools and
 	// for notes about running calls; empty means that neither is kept.
 	Project, Logs string
@@ -92,7 +91,7 @@ func Open(ctx context.Context, c *config.Config, opts *Options) (_ *Setup, err e
 	if s.ModelName, _, err = c.OracleModel(opts.Model); err != nil {
 		return nil, err
 	}
-	o := &oracle.Options{Engine: opts.Engine, Actor: opts.Actor, Workarounds: c.Oracle.Workarounds}
+	o := &oracle.Options{Record: opts.Record, Workarounds: c.Oracle.Workarounds}
 	if opts.Agent {
 		o.Class = prompt.Action
 	}

@@ -20,6 +20,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/tree/turnlog"
 )
 
 // Variable is the environment variable with the path of the socket. It is set in the processes of an agent, and nowhere else.
@@ -31,6 +32,7 @@ type Call string
 const (
 	CallExit Call = "exit" // submit an exit signal; the result is an Exit
 	CallShow Call = "show" // show the session's work
+	CallTurn Call = "turn" // report a turn signal of the tree that is the agent
 	CallMCP  Call = "mcp"  // speak MCP from now on
 )
 
@@ -47,6 +49,8 @@ type Request struct {
 	Ref string `json:"ref,omitempty"`
 	// Work is the work item to show, for CallShow.
 	Work string `json:"work,omitempty"`
+	// Turn is the report of a turn signal, for CallTurn.
+	Turn *turnlog.Report `json:"turn,omitempty"`
 }
 
 // Exit is the result of CallExit: an exit signal that was accepted.
@@ -97,8 +101,8 @@ func Stale(session string) error {
 }
 
 const (
-	// The largest request is an exit signal in base64, and the largest response a work item with the output of its checks.
-	maxRequest  = 256 << 10
+	// The largest request is a turn signal with all its text, and the largest response a work item with the output of its checks.
+	maxRequest  = 1 << 20
 	maxResponse = 64 << 20
 	// callTimeout is how long a client waits for an answer. It is longer than a handler may take.
 	callTimeout = handleTimeout + 2*transferTimeout

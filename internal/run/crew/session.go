@@ -45,6 +45,7 @@ type session struct {
 	// runs.
 	temp, socket string
 	listening    atomic.Pointer[listener] // to the running turn; nil if there is none
+	turnSignals  atomic.Int64             // that its agent reported
 }
 
 // run carries out the lease, and makes sure that it is not left behind.

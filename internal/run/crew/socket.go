@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/tree/turnlog"
 	"signalbox/transcript"
 )
 
@@ -66,6 +67,8 @@ func (s *session) handleCall(ctx context.Context, r agentsocket.Request) (agents
 	case agentsocket.CallShow:
 		details, err := s.showWork(ctx, r.Work)
 		return agentsocket.Reply{Result: details}, err
+	case agentsocket.CallTurn:
+		return agentsocket.Reply{}, s.recordTurn(ctx, r.Turn)
 	case agentsocket.CallMCP:
 		if s.crew.opts.MCP == nil {
 			return agentsocket.Reply{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("this run does not serve MCP to its agents")}
@@ -117,6 +120,24 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 	}
 	done := answer.Completed
 	return agentsocket.Exit{Work: done.WorkID, PhaseCompleted: done.PhaseCompleted, ExitReason: done.ExitReason, NextPhase: done.NextPhase}, nil
+}
+
+// maxTurnSignals is how many turn signals a session records, so that an agent cannot fill the ledger.
+const maxTurnSignals = 1000
+
+// recordTurn records a turn signal of an agent that is a behaviour tree.
+func (s *session) recordTurn(ctx context.Context, report *turnlog.Report) error {
+	refuse := func(err error) error { return &signalbox.Error{Code: signalbox.CodeFailed, Err: err} }
+	_, configured := s.crew.box.Config.AgentFor(s.role, s.workItem().Task.Expert)
+	switch {
+	case configured.Tree == "":
+		return refuse(fmt.Errorf("session '%s' may not report turn signals: its agent is not a tree", s.id))
+	case report == nil:
+		return refuse(errors.New("there is no turn signal"))
+	case s.turnSignals.Add(1) > maxTurnSignals:
+		return refuse(fmt.Errorf("session '%s' has reported %d turn signals, which is the limit", s.id, maxTurnSignals))
+	}
+	return report.Put(ctx, s.crew.box.Engine, s.id)
 }
 
 // showWork returns the session's work. The agent may not see other work.

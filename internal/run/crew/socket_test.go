@@ -144,6 +144,7 @@ func TestSocketOfAnotherSession(t *testing.T) {
 		request.Work = name
 		wantRefused(t, agentsocket.Invoke(t.Context(), socket, request, &details), signalbox.CodeFailed, "may only see its own work, 'T1'")
 	}
+	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallTurn), nil), signalbox.CodeFailed, "its agent is not a tree")
 	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request("claim"), nil), signalbox.CodeUsage, "unknown call")
 	wantRefused(t, agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallMCP), nil), signalbox.CodeFailed, "does not serve MCP")
 

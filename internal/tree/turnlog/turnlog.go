@@ -2,10 +2,10 @@
 package turnlog
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
@@ -46,15 +46,44 @@ func Record(ctx context.Context, e *engine.Engine, run *tree.Run, emit tree.Emit
 // Put records a signal on the ledger, with its fields in a blob. It is idempotent. The signals of a run must be put in
 // their order.
 func Put(ctx context.Context, e *engine.Engine, s Signal, actor string) error {
+	report, err := NewReport(s)
+	if err != nil {
+		return err
+	}
+	return report.Put(ctx, e, actor)
+}
+
+// To returns a function that puts signals on a ledger.
+func To(e *engine.Engine, actor string) func(context.Context, Signal) error {
+	return func(ctx context.Context, s Signal) error { return Put(ctx, e, s, actor) }
+}
+
+// Report is what the ledger records of a signal. It can be sent to a process that has the ledger.
+type Report struct {
+	Run        string  `json:"run"`
+	Tree       string  `json:"tree"`
+	Node       string  `json:"node"`
+	Turn       uint64  `json:"turn"`
+	Signal     string  `json:"signal"`
+	Confidence float64 `json:"confidence"`
+	Reason     string  `json:"reason"`
+	Body       []byte  `json:"body"` // the fields and the text of the signal, as JSON
+}
+
+// NewReport returns the report of a signal.
+func NewReport(s Signal) (Report, error) {
 	body, err := json.Marshal(map[string]any{"fields": s.Signal.Fields, "raw_xml": s.Signal.RawXML, "timestamp": s.Signal.Timestamp})
+	return Report{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Signal.Type, Confidence: s.Signal.Confidence,
+		Reason: s.Signal.Reason(), Body: body}, err
+}
+
+// Put records the report on the ledger, in the name of actor.
+func (r Report) Put(ctx context.Context, e *engine.Engine, actor string) error {
+	digest, err := e.PutBlob(ctx, bytes.NewReader(r.Body))
 	if err != nil {
 		return err
 	}
-	digest, err := e.PutBlob(ctx, strings.NewReader(string(body)))
-	if err != nil {
-		return err
-	}
-	_, err = e.Do(ctx, rules.ReportTurnSignal{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Signal.Type,
-		Confidence: s.Signal.Confidence, Reason: s.Signal.Reason(), Body: digest, Actor: actor})
+	_, err = e.Do(ctx, rules.ReportTurnSignal{Run: r.Run, Tree: r.Tree, Node: r.Node, Turn: r.Turn, Signal: r.Signal,
+		Confidence: r.Confidence, Reason: r.Reason, Body: digest, Actor: actor})
 	return err
 }
