@@ -179,7 +179,7 @@ func TestStreamBegunWithTheRequest(t *testing.T) {
 			return err
 		}}, nil
 	})
-	conn, err := net.Dial("unix", s.Path())
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: s.Path(), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +187,7 @@ func TestStreamBegunWithTheRequest(t *testing.T) {
 	if _, err := io.WriteString(conn, "{\"call\":\"mcp\"}\nearly\n"); err != nil {
 		t.Fatal(err)
 	}
+	conn.CloseWrite()
 	in := bufio.NewReader(conn)
 	first, _ := in.ReadString('\n')
 	second, err := in.ReadString('\n')

@@ -63,7 +63,7 @@ on developer T*:
 
 // An exit signal that the agent submits counts when its turn ends: its work is saved first, and what the turn cost is recorded.
 func TestSubmittedExit(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: reports + `
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     write a.txt a
 `})
 	r := s.begin()
@@ -103,7 +103,7 @@ func TestSubmittedExit(t *testing.T) {
 
 // The socket of a session serves that session only, and needs its secret and its lease.
 func TestSocketOfAnotherSession(t *testing.T) {
-	s := set(t, scene{plan: task("T1") + task("T2"), options: Options{ExitSignals: true}, script: reports + `
+	s := set(t, scene{plan: task("T1") + task("T2"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
@@ -162,7 +162,7 @@ func TestSocketOfAnotherSession(t *testing.T) {
 
 // What the agent wrote counts more than what was submitted, which could be by code that the agent tests.
 func TestWrittenVerdictCountsMore(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: reports + `
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
@@ -183,7 +183,7 @@ func TestWrittenVerdictCountsMore(t *testing.T) {
 
 // An agent that fails after it submitted an exit signal has not passed.
 func TestSubmittedExitOfACrash(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: strings.Replace(reports, "T*:", "T* attempt 1:", 1) + `
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: strings.Replace(reports, "T*:", "T* attempt 1:", 1) + `
     exit-code 7
 `})
 	r := s.begin()
