@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"signalbox"
 	"signalbox/internal/sandbox"
 )
 
@@ -155,12 +153,25 @@ func (g *gate) started() error {
 	switch err := g.in.Decode(&m); {
 	case err != nil:
 		return nil // it was ended in the meantime, which Wait reports
-	case m.Errno != 0:
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s: %w", m.Err, m.Errno)}
 	case m.Err != "":
-		return errors.New(m.Err)
+		return &keeperError{m.Err, m.Errno}
 	}
 	return nil
+}
+
+// keeperError is an error that a keeper reported.
+type keeperError struct {
+	text  string
+	errno syscall.Errno // zero if unknown
+}
+
+func (e *keeperError) Error() string { return e.text }
+
+func (e *keeperError) Unwrap() error {
+	if e.errno == 0 {
+		return nil
+	}
+	return e.errno
 }
 
 func (g *gate) close() { g.socket.Close() }

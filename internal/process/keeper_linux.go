@@ -147,6 +147,9 @@ func (k *keeper) start(o order, children chan<- child) (err error) {
 		if err := sandbox.BuildRoot(o.Sandbox); err != nil {
 			return err
 		}
+		if _, err := os.Stat(o.Dir); err != nil && o.File != "" {
+			return fmt.Errorf("the sandbox does not include its folder: %w", err)
+		}
 	}
 	var started sync.WaitGroup
 	started.Go(func() {

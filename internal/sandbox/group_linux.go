@@ -63,10 +63,9 @@ func newUnifiedGroup(own []byte, name string, limits Limits) (*Group, error) {
 	add(limits.Memory, "memory", "memory.oom.group", "0")
 	add(int64(limits.Processes), "pids", "pids.max", strconv.Itoa(limits.Processes))
 	add(int64(limits.CPU), "cpu", "cpu.max", fmt.Sprintf("%d %d", limits.CPU*cpuPeriod/1000, cpuPeriod))
-	err := errors.New("control groups cannot be created")
 	for parent := filepath.Dir(path); ; parent = filepath.Dir(parent) {
 		g := &Group{[]string{filepath.Join(cgroups, parent, name)}, []string{filepath.Join(cgroups, path)}}
-		if err = g.create(settings, true); err == nil || parent == "/" {
+		if err := g.create(settings, true); err == nil || parent == "/" {
 			return g.orRemove(err)
 		}
 	}
