@@ -83,6 +83,8 @@ func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 		cmd.SysProcAttr.Cloneflags = sandbox.Namespaces(policy)
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+		// The first process of a user namespace has all capabilities in it, which only root keeps when it executes a program.
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
 	}
 	return cmd
 }
