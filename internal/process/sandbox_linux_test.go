@@ -181,6 +181,24 @@ func TestSandboxSymbolicLinks(t *testing.T) {
 	}
 }
 
+// A link into /proc, such as /etc/mtab, leads to the program's own files there.
+func TestSandboxLinkToProc(t *testing.T) {
+	for _, namespaces := range []bool{true, false} {
+		needSupport(t, namespaces)
+		f := newFixture(t, `cmp -s ../link /proc/$$/comm || cat ../link`)
+		if !namespaces {
+			f.withoutNamespaces()
+		}
+		if err := os.Symlink("/proc/self/comm", f.path("link")); err != nil {
+			t.Fatal(err)
+		}
+		f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, f.path("link"))
+		if exit, out := f.run(t); exit.Code != 0 || out != "cat\n" {
+			t.Errorf("namespaces %v: %+v, output %q", namespaces, exit, out)
+		}
+	}
+}
+
 func TestSandboxNetwork(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -241,6 +241,9 @@ func placesOf(p *Policy) (places []place, err error) {
 			for _, link := range links {
 				add(place{link, linkPlace})
 			}
+			if strings.HasPrefix(real, "/proc/") {
+				continue // the new root has its own: /etc/mtab, for example, is a link to a file of the process that reads it
+			}
 			add(place{real, kind})
 		}
 	}
