@@ -44,6 +44,12 @@ var forbiddenCalls = append([]uintptr{
 // of clone3, and io_uring makes calls that no filter sees.
 var missingCalls = []uintptr{unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
+// sharedCalls use memory, queues and semaphores of System V, which all programs of a user share.
+var sharedCalls = []uintptr{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL,
+}
+
 // filterCalls installs a filter of system calls for the calling thread.
 func filterCalls(p *Policy, s Support) error {
 	filter := callFilter(p, s)
@@ -75,10 +81,20 @@ func callFilter(p *Policy, s Support) []unix.SockFilter {
 		when(unix.SYS_IOCTL, load(arg(1)), when(unix.TIOCSTI, deny(unix.EPERM)), when(unix.TIOCLINUX, deny(unix.EPERM)), allow),
 		when(unix.SYS_SOCKET, socketFilter(p, s)),
 	)...)
-	if !s.Namespaces { // otherwise the program sees only its own processes
+	if !s.Namespaces { // otherwise the program sees only its own processes, shared memory and message queues
 		for _, number := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
 			code = append(code, when(number, load(arg(0)), when(0, allow), deny(unix.EPERM))...)
 		}
+		for _, number := range []uintptr{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET} {
+			code = append(code, when(number, load(arg(1)), when(0, allow), deny(unix.EPERM))...)
+		}
+		for _, number := range sharedCalls {
+			code = append(code, when(number, deny(unix.EPERM))...)
+		}
+	}
+	if s.reachesSockets() {
+		// One end of a pair of datagram sockets can send to any other socket.
+		code = append(code, when(unix.SYS_SOCKETPAIR, load(arg(1)), keep(socketType), when(unix.SOCK_DGRAM, deny(unix.EACCES)), allow)...)
 	}
 	if len(p.Network.Ports) > 0 { // a connection that begins with data is not checked by Landlock
 		for number, flags := range map[uintptr]int{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
@@ -88,10 +104,13 @@ func callFilter(p *Policy, s Support) []unix.SockFilter {
 	return append(code, allow...)
 }
 
+// reachesSockets reports whether a program could connect to all Unix sockets of its user. Landlock hides them since version 9.
+func (s Support) reachesSockets() bool { return !s.Namespaces && s.Landlock < abiSockets }
+
 // socketFilter decides which sockets a program may create. Landlock knows TCP ports only.
 func socketFilter(p *Policy, s Support) []unix.SockFilter {
 	unixSockets := allow
-	if !s.Namespaces && s.Landlock < abiSockets {
+	if s.reachesSockets() {
 		// Those of Docker or of the user's session could be reached, which would be the end of the sandbox. Pairs of sockets remain.
 		unixSockets = deny(unix.EACCES)
 	}
