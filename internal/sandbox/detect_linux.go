@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,6 +18,14 @@ var Detect = sync.OnceValue(func() Support {
 		s.Why = "Landlock: " + errno.Error()
 		return s
 	}
+	// A container engine may tell the version, and forbid the rest.
+	attributes := unix.LandlockRulesetAttr{Access_fs: rightsToRead}
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Offsetof(attributes.Access_net), 0)
+	if errno != 0 {
+		s.Why = "Landlock: " + errno.Error()
+		return s
+	}
+	unix.Close(int(set))
 	s.Landlock = int(version)
 	return s
 })
