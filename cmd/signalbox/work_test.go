@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 )
 
 // The duration of a lease is the configured one, or that of the flag.
@@ -40,14 +43,30 @@ func TestLeaseDuration(t *testing.T) {
 	}
 }
 
-// An expired lease is not shown, even before its end is recorded.
-func TestExpiredLeaseIsNotShown(t *testing.T) {
+// A lease that has expired is shown as such, even before its end is recorded.
+func TestExpiredLeaseIsShown(t *testing.T) {
 	expires := time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC)
-	w := &rules.Work{ID: "t1", Lease: &signalbox.Lease{Session: "dev", Expires: expires}, Present: &rules.Tenure{Session: "dev"}}
-	if shown := w.View(expires.Add(-1)); shown.Lease == nil || shown.Lease.Session != "dev" {
-		t.Errorf("just before it expires: lease %+v", shown.Lease)
+	w := &rules.Work{ID: "t1", Phase: signalbox.PhaseImplementation, Lease: &signalbox.Lease{Session: "dev", Actor: "ann", Role: signalbox.RoleDeveloper, Epoch: 3, Expires: expires},
+		Present: &rules.Tenure{Session: "dev", Epoch: 3}, Past: []rules.Tenure{{Session: "first", Epoch: 2, Ended: rules.EndedReleased}}}
+	show := func(at time.Time) (rules.WorkView, string) {
+		var out strings.Builder
+		p := &program{out: bufio.NewWriter(&out)}
+		view := w.View(at)
+		if err := p.printWorkItem(crew.WorkDetails{WorkView: view}); err != nil {
+			t.Fatal(err)
+		}
+		p.out.Flush()
+		return view, out.String()
 	}
-	if shown := w.View(expires); shown.Lease != nil || shown.Sessions[0].Ended != nil {
-		t.Errorf("when it expires: lease %+v, ended %v; want neither", shown.Lease, shown.Sessions[0].Ended)
+	view, text := show(expires.Add(-1))
+	if view.Lease == nil || view.Expired != nil || view.Sessions[1].Ended != nil || !strings.Contains(text, "\nheld by       developer dev (ann), epoch 3, until ") {
+		t.Errorf("just before it expires: %+v\n%s", view, text)
+	}
+	view, text = show(expires)
+	if view.Lease != nil || view.Expired != w.Lease || *view.Sessions[0].Ended != rules.EndedReleased || view.Sessions[1].Ended == nil || *view.Sessions[1].Ended != rules.EndedExpired || !view.Sessions[1].To.Equal(expires) {
+		t.Errorf("when it expires: %+v", view)
+	}
+	if strings.Contains(text, "\nheld by") || !strings.Contains(text, "\nwas held by   developer dev (ann), epoch 3, expired at ") || !strings.Contains(text, " expired\n") {
+		t.Errorf("when it expires:\n%s", text)
 	}
 }

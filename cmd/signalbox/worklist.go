@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
@@ -118,9 +119,14 @@ func (p *program) printWorkItem(w crew.WorkDetails) error {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
 	}
 	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
+	describe := func(l *signalbox.Lease, end string) string {
+		return fmt.Sprintf("%s %s (%s), epoch %d, %s %s", l.Role, l.Session, l.Actor, l.Epoch, end, l.Expires.Local().Format(time.DateTime))
+	}
 	if w.Lease != nil {
-		rows = append(rows, [2]string{"held by", fmt.Sprintf("%s %s (%s), epoch %d, until %s",
-			w.Lease.Role, w.Lease.Session, w.Lease.Actor, w.Lease.Epoch, w.Lease.Expires.Local().Format(time.DateTime))})
+		rows = append(rows, [2]string{"held by", describe(w.Lease, "until")})
+	}
+	if w.Expired != nil {
+		rows = append(rows, [2]string{"was held by", describe(w.Expired, "expired at")})
 	}
 	rows = slices.DeleteFunc(rows, func(row [2]string) bool { return row[1] == "" })
 	for _, row := range rows {

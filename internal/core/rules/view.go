@@ -18,6 +18,8 @@ type WorkView struct {
 	// Ref and Checks are those of work opened by hand.
 	Ref    string      `json:"ref,omitempty"`
 	Checks *LastChecks `json:"checks,omitempty"`
+	// Expired is a lease that has expired, while the work is free and the ledger does not record the end of the lease yet.
+	Expired *signalbox.Lease `json:"expired_lease,omitempty"`
 }
 
 // SessionView is a session that holds or held the work.
@@ -47,7 +49,13 @@ func (w *Work) View(now time.Time) WorkView {
 	if w.Phase == signalbox.PhaseBlocked {
 		view.BlockedFrom, view.Notes = &w.BlockedFrom, &w.Notes
 	}
+	if view.Lease == nil {
+		view.Expired = w.Lease
+	}
 	for _, t := range w.Tenures() {
+		if view.Expired != nil && t.Epoch == view.Expired.Epoch { // as it will be recorded
+			t.To, t.Ended = view.Expired.Expires, EndedExpired
+		}
 		held := SessionView{t.Session, t.Actor, t.Role, t.Phase, t.Epoch, t.From, nil, nil}
 		if t.Ended != "" {
 			held.To, held.Ended = &t.To, &t.Ended

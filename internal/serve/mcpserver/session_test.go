@@ -174,7 +174,8 @@ func TestExpiredLease(t *testing.T) {
 		t.Errorf("held: %s", a.text)
 	}
 	later = later.Add(time.Hour)
-	if a := c.ok("get_work", args{"work": "w"}); a.Snapshot["lease"] != nil || a.string("claimable_by") != "developer" {
+	a := c.ok("get_work", args{"work": "w"})
+	if a.Snapshot["lease"] != nil || a.string("claimable_by") != "developer" || !strings.Contains(fmt.Sprint(a.Snapshot["last_sessions"]), "ended:expired") {
 		t.Errorf("ran out: %s", a.text)
 	}
 }
