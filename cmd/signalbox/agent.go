@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/setup"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -59,8 +60,15 @@ func (c *agentCommand) Run(p *program) error {
 	})
 }
 
-// work does a task, with the configuration in the folder of a box.
+// work does a task, with the configuration in the folder of a box. In a sandbox, logs and conversations are kept in the home folder.
 func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, record func(context.Context, turnlog.Signal) error) error {
+	keep := dir
+	if p.getenv(contain.NestedVariable) != "" {
+		keep = filepath.Join(p.getenv("HOME"), ".local", "state", "signalbox")
+		if err := os.MkdirAll(keep, 0o700); err != nil {
+			return err
+		}
+	}
 	conf, err := config.Load(dir)
 	if err != nil {
 		return err
@@ -69,8 +77,8 @@ func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, r
 	if err != nil {
 		return err
 	}
-	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Record: record,
-		Project: here, Code: here, Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
+	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Record: record, Box: dir,
+		Project: here, Code: here, Logs: filepath.Join(keep, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
 		Tools: append([]string{setup.ReadOnly}, c.Tools...)})
 	if err != nil {
 		return p.oracleError(c.Tree, err)
@@ -81,7 +89,7 @@ func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, r
 			p.warnf("%v", err)
 		}
 	}()
-	s, err := newSession(filepath.Join(dir, agentFolder), "A")
+	s, err := newSession(filepath.Join(keep, agentFolder), "A")
 	if err != nil {
 		return err
 	}

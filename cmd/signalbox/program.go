@@ -54,6 +54,8 @@ type commands struct {
 	Strip stripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
 	Exit  exitCommands `cmd:"" help:"Check exit signals."`
 
+	Sandbox sandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
+
 	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
 	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`
 	Tree   treeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`

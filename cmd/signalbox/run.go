@@ -128,6 +128,10 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	if r.project, err = crew.FindProject(ctx, settings, r.root, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
 	}
+	var missing []string
+	if err == nil {
+		missing, err = crew.CheckSandboxes(settings, r.project, dir)
+	}
 	if err == nil && (settings.Keyed || r.options.Keyed) {
 		err = crew.CheckKeyed(settings, rules.DispatchRoles())
 	}
@@ -141,6 +145,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	for _, note := range settings.Notes() {
 		p.notef("%s", note)
 	}
+	p.warnSandbox(missing)
 	if len(settings.Checks) == 0 {
 		p.warnf("no checks are configured: only the critic and the auditor review the work before it is merged")
 	}
@@ -155,6 +160,13 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	r.dir = dir
 	return nil
+}
+
+// warnSandbox warns of what the system cannot enforce.
+func (p *program) warnSandbox(missing []string) {
+	if len(missing) > 0 {
+		p.warnf("the sandbox is incomplete: %s; signalbox sandbox explain says what remains open", strings.Join(missing, "; "))
+	}
 }
 
 // projectRoot returns the project's folder: the one that contains the box, or the current folder if the box was named.

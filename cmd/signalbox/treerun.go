@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/command"
@@ -31,6 +36,7 @@ type treeRunCommand struct {
 	Journal  string            `placeholder:"FILE" help:"Write a journal, or resume the run in it."`
 	Set      map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"Set a key of the blackboard. The value is JSON if it parses as JSON, and text otherwise. Can be repeated."`
 	Tool     map[string]string `placeholder:"NAME=COMMAND" mapsep:"none" help:"The shell command for a tool of the tree. It gets the arguments as JSON and prints the result. Can be repeated."`
+	Sandbox  string            `enum:",enforce,warn,off" default:"" placeholder:"MODE" help:"The sandbox of the tools: enforce, warn or off. Default: as in the configuration of the box, or else enforce."`
 	Model    string            `xor:"model" placeholder:"COMMAND" help:"The shell command for the model. It gets the prompt and prints the reply."`
 	Replies  string            `xor:"model" placeholder:"FILE" help:"A file with replies of the model, used in order, separated by lines of three dashes."`
 	Runs     int               `default:"1" placeholder:"N" help:"Run the tree this many times; 0 means forever. A changed file is reloaded between runs. Default: 1."`
@@ -67,7 +73,12 @@ func (c *treeRunCommand) Run(p *program) error {
 	p.quiet = c.JSON
 	ctx, stop := untilInterrupted()
 	defer stop()
-	services, err := c.services(p)
+	programs, end, err := c.contain(p)
+	if err != nil {
+		return err
+	}
+	defer end()
+	services, err := c.services(p, programs)
 	if err != nil {
 		return err
 	}
@@ -110,15 +121,50 @@ func (p *program) withTreeBox(ctx context.Context, c *treeRunCommand, do func(*b
 	return p.withBox(ctx, c.boxFlag, do)
 }
 
-// services returns the tools and the model that the flags define.
-func (c *treeRunCommand) services(p *program) (*tree.Registry, error) {
+// contain returns what runs the tools: in a sandbox, in which they can change this folder. end removes their temporary files.
+func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), err error) {
+	end = func() {}
+	if len(c.Tool) == 0 {
+		return tools, end, nil
+	}
+	site := contain.Site{Host: contain.ThisHost(), Config: config.Default()}
+	if dir, err := p.findBox(c.boxFlag); err == nil {
+		if site.Config, err = config.Load(dir); err != nil {
+			return tools, end, err
+		}
+		if site.Box, err = filepath.Abs(dir); err != nil {
+			return tools, end, err
+		}
+	}
+	if site.Project, err = os.Getwd(); err != nil {
+		return tools, end, err
+	}
+	temp, err := os.MkdirTemp("", "signalbox-tools-")
+	if err != nil {
+		return tools, end, err
+	}
+	end = func() { _ = contain.RemoveAll(temp) } // the system removes what is left
+	contained := site.Tool(config.Sandbox{Mode: sandbox.Mode(c.Sandbox)}, nil, site.Project, temp)
+	if err = process.Support().Check(contained.Policy); err == nil {
+		err = contained.Prepare()
+	}
+	if err != nil {
+		end()
+		return tools, func() {}, err
+	}
+	return command.Runner{Env: slices.Concat(contained.Base, contained.Env), Sandbox: contained.Policy}, end, nil
+}
+
+// services returns the tools and the model that the flags define. The model is a program of the user that needs the user's login, so it
+// is not in a sandbox.
+func (c *treeRunCommand) services(p *program, tools command.Runner) (*tree.Registry, error) {
 	services := &tree.Registry{}
 	for name, line := range c.Tool {
-		services.Add(tree.Tool, name, command.Tool(name, line))
+		services.Add(tree.Tool, name, tools.Tool(name, line))
 	}
 	switch {
 	case c.Model != "":
-		services.Add(tree.LLMCall, "", command.Model(c.Model))
+		services.Add(tree.LLMCall, "", command.Runner{}.Model(c.Model))
 	case c.Replies != "":
 		text, err := p.readAll(&c.Replies, maxReplies)
 		if err != nil {

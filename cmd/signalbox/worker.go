@@ -54,6 +54,11 @@ func (c *workerCommand) Run(p *program) error {
 		if err := crew.CheckAgents(b.Config, roles); err != nil {
 			return err
 		}
+		missing, err := crew.CheckSandboxes(b.Config, project, b.Dir)
+		if err != nil {
+			return err
+		}
+		p.warnSandbox(missing)
 		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
 		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Stay: true}, nil})
 	})

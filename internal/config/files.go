@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // findFiles resolves paths relative to the folder of the box or to the project that contains it, and reports files that do not
@@ -35,6 +36,28 @@ func (c *Config) findFiles(dir string, all *faults) {
 		f.file(at.field("subagents").field(name).field("tree"), &sub.Tree, "")
 		o.Subagents[name] = sub
 	}
+}
+
+// Files returns the files and folders that Load looked for, except for those of the sandbox settings.
+func (c *Config) Files() (names []string) {
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, name := range sortedKeys(c.Roles) {
+		add(c.Roles[name].Prompt)
+	}
+	for _, name := range sortedKeys(c.Agents) {
+		add(c.Agents[name].Tree)
+	}
+	for _, name := range []string{c.Oracle.Tree, c.Oracle.Words, c.Oracle.Prompts, c.Oracle.Code, c.Oracle.Notes, c.Oracle.Portfolio} {
+		add(name)
+	}
+	for _, name := range sortedKeys(c.Oracle.Subagents) {
+		add(c.Oracle.Subagents[name].Tree)
+	}
+	return names
 }
 
 // finder resolves paths and reports files that do not exist.

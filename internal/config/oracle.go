@@ -238,6 +238,18 @@ func (s Server) Resolved(lookup func(string) (string, bool)) (Server, error) {
 	return s, nil
 }
 
+// Variables returns the names of the environment variables that the settings of a server refer to.
+func (s Server) Variables() (names []string) {
+	note := func(name string) (string, bool) {
+		names = append(names, name)
+		return name, true // not empty, so that expanding continues
+	}
+	for _, values := range []map[string]string{s.Env, s.Headers} {
+		_, _ = resolved(values, note)
+	}
+	return names
+}
+
 func resolved(values map[string]string, lookup func(string) (string, bool)) (map[string]string, error) {
 	if values == nil {
 		return nil, nil

@@ -6,6 +6,8 @@ import (
 	"io"
 	"sync"
 	"time"
+
+	"signalbox/internal/sandbox"
 )
 
 // KeyVariable is the environment variable with the idempotency key of a piece of work. It is the same for every attempt, so that a
@@ -29,6 +31,8 @@ type Shell struct {
 	Grace time.Duration
 	// Stderr receives its standard error; nil discards it.
 	Stderr io.Writer
+	// Sandbox is that of Spec.
+	Sandbox *sandbox.Policy
 }
 
 // ShellResult is the result of a Shell.
@@ -60,7 +64,8 @@ func (s Shell) Run(ctx context.Context) (ShellResult, error) {
 	if stderr == nil {
 		stderr = io.Discard
 	}
-	p, err := Start(Spec{Argv: []string{"sh", "-c", s.Line}, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output, Stderr: stderr, Grace: s.Grace}, nil)
+	p, err := Start(Spec{Argv: []string{"sh", "-c", s.Line}, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output, Stderr: stderr, Grace: s.Grace,
+		Sandbox: s.Sandbox}, nil)
 	if err != nil {
 		return ShellResult{}, err
 	}

@@ -50,6 +50,14 @@ func (s Support) Check(p *Policy) error {
 		Hint: "set sandbox: warn to use what this system has, or sandbox: off to run without one; signalbox sandbox explain says what remains open"}
 }
 
+// Missing returns what Enforce needs for a policy and the system does not have, one sentence for each.
+func (s Support) Missing(p *Policy) []string {
+	if !p.Restricted() {
+		return nil
+	}
+	return s.missing(p)
+}
+
 // missing returns what Enforce needs and the system does not have.
 func (s Support) missing(p *Policy) (missing []string) {
 	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
@@ -92,6 +100,24 @@ func (s Support) landlockNeeded() int {
 
 // Seatbelt reports whether the sandbox is that of macOS.
 func (s Support) Seatbelt() bool { return s.System == "darwin" && s.Why == "" }
+
+// String names the parts of the system that enforce a policy.
+func (s Support) String() string {
+	var layers []string
+	if s.Landlock > 0 {
+		layers = append(layers, fmt.Sprint("landlock ", s.Landlock))
+	}
+	if s.Seccomp {
+		layers = append(layers, "seccomp")
+	}
+	if s.Namespaces {
+		layers = append(layers, "namespaces")
+	}
+	if s.Seatbelt() {
+		layers = append(layers, "sandbox-exec")
+	}
+	return strings.Join(layers, ", ")
+}
 
 // Open returns what remains possible on this system although the policy forbids it, one sentence for each.
 func (s Support) Open(p *Policy) (open []string) {

@@ -15,6 +15,7 @@ type StartAgent struct {
 	Epoch   uint64
 	Agent   string
 	Prompt  signalbox.Hash
+	Sandbox Sandbox
 }
 
 func (c StartAgent) decide(d *decider) error {
@@ -23,7 +24,7 @@ func (c StartAgent) decide(d *decider) error {
 		return err
 	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt})
+	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox})
 	return nil
 }
 

@@ -69,6 +69,17 @@ type AgentStarted struct {
 	Attempt int            `json:"attempt"`
 	Agent   string         `json:"agent,omitempty"`
 	Prompt  signalbox.Hash `json:"prompt,omitzero"`
+	Sandbox Sandbox        `json:"sandbox,omitzero"`
+}
+
+// Sandbox is what a program was allowed to do on the machine that it ran on.
+type Sandbox struct {
+	Mode    string `json:"mode"`
+	Network string `json:"network,omitempty"`
+	// Layers are the parts of the system that enforced it, such as "landlock 7, seccomp".
+	Layers string `json:"layers,omitempty"`
+	// Policy is the whole policy, as JSON.
+	Policy signalbox.Hash `json:"policy,omitzero"`
 }
 
 // AgentTurnEnded records the output of an agent's turn, and what it cost.
@@ -161,6 +172,7 @@ type CheckRow struct {
 	Passed      bool           `json:"passed"`
 	Millis      int64          `json:"ms"`
 	Output      signalbox.Hash `json:"output,omitzero"`
+	Sandbox     Sandbox        `json:"sandbox,omitzero"`
 }
 
 func (r CheckRow) name() string { return r.Check + "|" + r.Environment }

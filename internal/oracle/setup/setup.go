@@ -39,6 +39,8 @@ type Options struct {
 	// Project is the folder with the code if the configuration names none. Logs is the folder for the full results of portfolio tools and
 	// for notes about running calls; empty means that neither is kept.
 	Project, Logs string
+	// Box is the folder of the box, which tools may not use; "" means that there is none.
+	Box string
 	// Model and Tree override the configured ones if they are not empty.
 	Model, Tree string
 	// Limits override the configured ones where they are not zero.

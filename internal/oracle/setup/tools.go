@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,12 +18,18 @@ import (
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/portfolio"
+	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
 )
 
 // tools returns the built-in tools that are configured, the shell commands, and the tools of MCP servers.
 func (b *builder) tools(ctx context.Context, o *oracle.Options) ([]toolbox.Tool, error) {
 	code := cmp.Or(b.Code, b.config.Oracle.Code, b.Project)
-	tools := append(b.builtIn(code), b.commands(code)...)
+	commands, err := b.commands(code)
+	if err != nil {
+		return nil, err
+	}
+	tools := append(b.builtIn(code), commands...)
 	if err := toolbox.Check(tools); err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: "rename it under oracle.tools in the configuration"}
 	}
@@ -59,19 +66,31 @@ func (b *builder) builtIn(code string) []toolbox.Tool {
 	return tools
 }
 
-// commands returns the tools that are shell commands. Their environment does not have the keys of models: the output of a command goes to a
-// model's server and into the record.
-func (b *builder) commands(code string) (tools []toolbox.Tool) {
-	var keys []string
-	for _, m := range b.config.Models {
-		keys = append(keys, m.KeyEnv)
+// commands returns the tools that are shell commands, each in a sandbox. Their environment does not have the keys of models: the output of a
+// command goes to a model's server and into the record.
+func (b *builder) commands(code string) (tools []toolbox.Tool, err error) {
+	if len(b.config.Oracle.Tools) == 0 {
+		return nil, nil
 	}
+	temp, err := os.MkdirTemp("", "signalbox-tools-")
+	if err != nil {
+		return nil, fmt.Errorf("create a folder for temporary files: %w", err)
+	}
+	b.setup.closers = append(b.setup.closers, func() error { return contain.RemoveAll(temp) })
+	site := contain.Site{Host: contain.ThisHost(), Config: b.config, Box: b.Box, Project: b.Project}
 	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Tools)) {
 		t := b.config.Oracle.Tools[name]
+		contained := site.Tool(t.Sandbox, t.EnvPass, code, temp)
+		if err := process.Support().Check(contained.Policy); err != nil {
+			return nil, err
+		}
+		if err := contained.Prepare(); err != nil {
+			return nil, err
+		}
 		tools = append(tools, toolbox.FromCommand(name, toolbox.Command{Line: t.Command, Description: t.Description, Parameters: t.Parameters,
-			ReadOnly: t.ReadOnly, Timeout: t.Timeout, Dir: code, Without: keys}))
+			ReadOnly: t.ReadOnly, Timeout: t.Timeout, Dir: code, Env: slices.Concat(contained.Base, contained.Env), Sandbox: contained.Policy}))
 	}
-	return tools
+	return tools, nil
 }
 
 // merge adds the tools of servers. A tool whose name is taken is left out with a note.

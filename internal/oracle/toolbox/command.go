@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/text"
 )
 
@@ -41,9 +42,11 @@ type Command struct {
 	Timeout  time.Duration
 	// Dir is the working directory. Empty means that of this process.
 	Dir string
-	// Without lists environment variables that the command does not get, such as API keys: what it prints is sent to a model.
-	// Nil means that it gets all but those of signalbox itself.
-	Without []string
+	// Env is its environment, except for the key of a call. What the command prints is sent to a model, so it should have no API keys. Nil
+	// means that of this process without signalbox's own variables.
+	Env []string
+	// Sandbox is what the command may do; nil means what this process may do.
+	Sandbox *sandbox.Policy
 }
 
 // FromCommand returns a tool that runs a shell command. The command reads the arguments as a JSON object from standard input
@@ -74,7 +77,7 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 		input = json.RawMessage("{}")
 	}
 	stderr := &tailWriter{}
-	line := process.Shell{Line: c.Line, Dir: c.Dir, Env: append(c.environment(), KeyVariable+"="+call.Key), Input: append(bytes.Clone(input), '\n'),
+	line := process.Shell{Line: c.Line, Dir: c.Dir, Env: append(c.environment(), KeyVariable+"="+call.Key), Sandbox: c.Sandbox, Input: append(bytes.Clone(input), '\n'),
 		Limit: maxPrinted, Grace: commandGrace, Stderr: stderr}
 	if call.Key != "" {
 		line.Session = session(call.Key)
@@ -98,10 +101,10 @@ func (c Command) run(ctx context.Context, call Call) (Result, error) {
 
 // environment returns the environment of the command.
 func (c Command) environment() []string {
-	return slices.DeleteFunc(process.Environ(), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(c.Without, name)
-	})
+	if c.Env == nil {
+		return process.Environ()
+	}
+	return slices.Clone(c.Env)
 }
 
 // session returns the name of the process session of a call. The key is hashed, because it may be any text.

@@ -101,9 +101,9 @@ func TestCommandEnvironment(t *testing.T) {
 		t.Errorf("it sees %q, want %q", got.Text, want)
 	}
 	t.Setenv("MODEL_KEY", "secret")
-	keys := Command{Line: `echo "${MODEL_KEY-unset} $TOOL_TEST"`, Without: []string{"OTHER", "MODEL_KEY"}}
-	if got := sh(t.Context(), keys, "s/1/call 3", ""); got.Text != "unset of the user" {
-		t.Errorf("without its key it sees %q", got.Text)
+	keys := Command{Line: `echo "${MODEL_KEY-unset} $TOOL_TEST"`, Env: []string{"PATH=" + os.Getenv("PATH"), "TOOL_TEST=its own"}}
+	if got := sh(t.Context(), keys, "s/1/call 3", ""); got.Text != "unset its own" {
+		t.Errorf("with an environment of its own it sees %q", got.Text)
 	}
 	if KeyVariable != command.KeyVariable {
 		t.Errorf("the tools of trees know their key as %s", command.KeyVariable)

@@ -59,19 +59,18 @@ type Values struct {
 	// ScratchDir is the folder for prompt files. It must be outside every workspace. "" means the system's folder for temporary
 	// files.
 	ScratchDir string
-	// Env is added to the environment last, as KEY=VALUE.
-	Env []string
+	// Base is the environment that the program gets from this process, as KEY=VALUE, and Env is added last.
+	Base, Env []string
 }
 
-// Build returns a program that can be started. Its environment is that of this process without signalbox's own variables, then
-// Command.Env, the session, and Values.Env. The caller sets where the output goes, and calls cleanup, which is never nil, after the
+// Build returns a program that can be started. Its environment is Values.Base, then Command.Env, the session, and Values.Env. The caller sets where the output goes, and calls cleanup, which is never nil, after the
 // program has ended.
 func (c Command) Build(values Values) (spec process.Spec, cleanup func(), err error) {
 	cleanup = func() {}
 	if err := c.validate(); err != nil {
 		return process.Spec{}, cleanup, err
 	}
-	spec = process.Spec{Dir: values.Dir, Interactive: c.Interactive, Env: c.environ(), Speaks: true}
+	spec = process.Spec{Dir: values.Dir, Interactive: c.Interactive, Env: c.environ(values.Base), Speaks: true}
 	if values.Session != "" {
 		spec.Env = append(spec.Env, process.SessionVariable+"="+values.Session)
 	}
@@ -140,9 +139,9 @@ func (c Command) arguments(values Values, prompt, file string) (argv []string) {
 	return argv
 }
 
-// environ returns the environment of the program without what Values adds.
-func (c Command) environ() []string {
-	env := slices.DeleteFunc(process.Environ(), func(entry string) bool {
+// environ returns the environment of the program without what Values.Env adds.
+func (c Command) environ(base []string) []string {
+	env := slices.DeleteFunc(slices.Clone(base), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
 		_, replaced := c.Env[name]
 		return replaced
@@ -203,7 +202,7 @@ func (c Command) Check() error {
 	if strings.ContainsRune(program, '/') && !filepath.IsAbs(program) {
 		return nil
 	}
-	env := c.environ()
+	env := c.environ(process.Environ())
 	if _, err := process.Find(program, "", env); err != nil {
 		if e, ok := errors.AsType[*signalbox.Error](err); ok && installCommand(program) != "" {
 			return &signalbox.Error{Code: e.Code, Err: e.Err, Hint: "install it with " + installCommand(program) + ", or set the agent's command"}

@@ -55,7 +55,7 @@ func own(dir string) error {
 	r := report{Owner: owner.ID()}
 	for i, script := range []string{`trap "" TERM; while :; do sleep 1000; done`, `exit 0`, `setsid sh -c 'echo $$; exec sleep 1000' & sleep 1000`} {
 		session := fmt.Sprintf("%s.%d", owner.ID(), i)
-		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Values{Session: session})
+		spec, _, err := Command{Argv: []string{"sh", "-c", script}}.Build(Values{Session: session, Base: process.Environ()})
 		if err != nil {
 			return err
 		}

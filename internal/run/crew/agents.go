@@ -14,13 +14,6 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-// command returns the command of the agent for a role, and its name in the configuration.
-func (c *Crew) command(role signalbox.Role, expert string) (string, agent.Command, error) {
-	name, configured := c.box.Config.AgentFor(role, expert)
-	command, err := CommandOf(configured)
-	return name, command, err
-}
-
 // CommandOf returns the command of a configured agent. The error reports that the settings of a preset could not be written.
 func CommandOf(a config.Agent) (agent.Command, error) {
 	if a.Tree != "" {
@@ -68,11 +61,6 @@ func mergeEnv(a, b map[string]string) map[string]string {
 		all[k] = v
 	}
 	return all
-}
-
-func (c *Crew) model(role signalbox.Role, expert string) string {
-	_, configured := c.box.Config.AgentFor(role, expert)
-	return configured.Model
 }
 
 func (c *Crew) timeout(role signalbox.Role, expert string) time.Duration {

@@ -129,6 +129,7 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 	results, err := workspace.RunChecks(ctx, dir, checksOf(c), workspace.ChecksOptions{
 		Environments: environmentsOf(c),
 		Env:          []string{"SIGNALBOX_WORK=" + s.work},
+		Contain:      s.containCheck(dir),
 		Register: func(name string, id process.ID) (func(), error) {
 			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
 		},
@@ -150,8 +151,12 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 		if err != nil {
 			return nil, body, err
 		}
+		recorded, err := s.crew.recordedPolicy(r.Sandbox)
+		if err != nil {
+			return nil, body, err
+		}
 		rows = append(rows, rules.CheckRow{Check: r.Check, Environment: r.Environment, Exit: r.Exit, Passed: r.Passed,
-			Millis: r.Duration.Milliseconds(), Output: output})
+			Millis: r.Duration.Milliseconds(), Output: output, Sandbox: recorded})
 		if !r.Passed {
 			fmt.Fprintf(&failed, "%s in %s: exit status %d after %s\n\n%s\n\n", r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
 		}

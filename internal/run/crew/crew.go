@@ -21,7 +21,9 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/sandbox"
 )
 
 // Options configure a crew.
@@ -62,12 +64,14 @@ type delays struct {
 	linger time.Duration
 	// start are the pauses before an agent that could not be started is started again.
 	start []time.Duration
+	// size is the pause before the size of an agent's working copy is measured again.
+	size time.Duration
 	// retry are the pauses before something that failed in a worktree, in git or on the disk is tried again.
 	retry []time.Duration
 }
 
 func defaultDelays() *delays {
-	return &delays{park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+	return &delays{size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
 		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
 
@@ -85,6 +89,8 @@ type Crew struct {
 	project Project
 	branch  string // the base branch, "" if there is none
 	owner   *agent.Owner
+	site    contain.Site
+	support sandbox.Support
 	opts    Options
 	log     *slog.Logger
 
@@ -158,6 +164,11 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	if err := c.checkTemplates(); err != nil {
 		return nil, err
 	}
+	var err error
+	if c.site, err = SiteOf(b.Config, project, b.Dir); err != nil {
+		return nil, err
+	}
+	c.support = process.Support()
 	if c.keyed() {
 		if err := CheckKeyed(b.Config, c.opts.Roles); err != nil {
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -12,9 +13,10 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/contain"
 )
 
-// removeLeftovers removes files of crews that were killed: worktrees of completed work, and prompts and transcripts in tmp.
+// removeLeftovers removes files of crews that were killed: worktrees of completed work, what its agents kept, and temporary files.
 func (c *Crew) removeLeftovers(ctx context.Context) error {
 	if c.project.Repo != nil {
 		if err := c.closeCompleted(ctx); err != nil {
@@ -27,15 +29,39 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, pattern := range []string{"prompt-*.md", "transcript-*"} {
-		names, _ := filepath.Glob(filepath.Join(c.file("tmp"), pattern))
+	for _, pattern := range []string{"prompt-*.md", "transcript-*", contain.TempPrefix + "*"} {
+		names, _ := filepath.Glob(filepath.Join(c.file(contain.TempFolder), pattern))
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil && info.ModTime().Before(before) {
-				errs = append(errs, os.Remove(name))
+				errs = append(errs, contain.RemoveAll(name))
 			}
 		}
 	}
+	return errors.Join(append(errs, c.removeStates())...)
+}
+
+// removeStates removes what the agents and checks of completed work have kept.
+func (c *Crew) removeStates() error {
+	entries, err := os.ReadDir(c.file(contain.StateFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		if signalbox.CheckID(entry.Name()) == nil && c.isCompleted(entry.Name()) {
+			errs = append(errs, contain.RemoveState(c.box.Dir, entry.Name()))
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// isCompleted reports whether work is completed and nobody works on it.
+func (c *Crew) isCompleted(work string) (completed bool) {
+	c.box.Engine.View(func(s *rules.State) {
+		w, known := s.Work(work)
+		completed = known && w.Task != nil && w.Lease == nil && w.Phase == signalbox.PhaseCompleted
+	})
+	return completed
 }
 
 // closeCompleted removes the worktrees and branches of completed work. Cancelled work keeps them, because it may be retried.
@@ -46,12 +72,7 @@ func (c *Crew) closeCompleted(ctx context.Context) error {
 	}
 	var errs []error
 	for _, task := range tasks {
-		completed := false
-		c.box.Engine.View(func(s *rules.State) {
-			w, known := s.Work(task)
-			completed = known && w.Task != nil && w.Lease == nil && w.Phase == signalbox.PhaseCompleted
-		})
-		if completed {
+		if c.isCompleted(task) {
 			errs = append(errs, c.closeUnused(ctx, task))
 		}
 	}

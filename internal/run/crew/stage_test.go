@@ -245,8 +245,8 @@ func (s *stage) settings() string {
 		if format == "auto" {
 			written = "plain"
 		}
-		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q%s}\n",
-			name, program, format, scriptVariable, filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull, more)
+		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    sandbox: {read: [%q]}\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q%s}\n",
+			name, program, format, filepath.Join(s.dir, "agents.script"), scriptVariable, filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull, more)
 	}
 	b.WriteString("agents:\n")
 	agent("player", "plain", "")
@@ -261,7 +261,8 @@ func (s *stage) settings() string {
 	for _, format := range signalbox.Formats()[1:] {
 		agent("as-"+string(format), string(format), "")
 	}
-	for setting, value := range map[string]string{"agent": "player", "grace": "1s", "workspace": "shared"} {
+	// Without a sandbox, agents can try what must have no effect even if a sandbox lets it through. See contain_test.go for the sandbox.
+	for setting, value := range map[string]string{"agent": "player", "grace": "1s", "workspace": "shared", "sandbox": "\"off\""} {
 		if setting == "workspace" && s.scene.git {
 			value = "worktree"
 		}

@@ -35,6 +35,7 @@ type supervisor struct {
 	lingered   bool             // the program was ended because it kept running after its turn
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 	limit      string           // the limit that the program exceeded, for people
+	tooLarge   <-chan struct{}  // closed when the working copy is larger than limits.tree
 	// checkpointTurn is the turn in which the agent sent the last checkpoint that it was asked for; 0 if it sent none.
 	checkpointTurn int
 }
@@ -96,6 +97,10 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.program.Stop(config.Grace)
 			sup.limit = fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role)
 			return rules.FailStall
+		case <-sup.tooLarge:
+			sup.program.Stop(config.Grace)
+			sup.limit = tooLarge(config)
+			return rules.FailCrash
 		case <-sup.listener.turnEnded:
 			if cause := sup.handleTurnEnd(ctx); cause != "" {
 				sup.program.Stop(config.Grace)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/agentsocket"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 	"signalbox/transcript"
 )
@@ -60,19 +62,28 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, err
 	}
 	expert := s.workItem().Task.Expert
-	name, command, err := s.crew.command(s.role, expert)
+	name, configured := s.crew.box.Config.AgentFor(s.role, expert)
+	command, err := CommandOf(configured)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest})
+	contained := s.contain(name, configured, command, ws)
+	recorded, err := s.crew.recordedPolicy(contained.Policy)
+	if err != nil {
+		return rules.Answer{}, nil, err
+	}
+	if err := contained.Prepare(); err != nil {
+		return rules.Answer{}, nil, err
+	}
+	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded})
 	if err != nil {
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
 	s.started = true
 	t, err := s.runProgram(ctx, command, key, agent.Values{
-		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: s.crew.model(s.role, expert),
-		ScratchDir: s.temp, Env: s.environment(started.Attempt, command),
-	}, remaining)
+		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model,
+		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt, command)),
+	}, contained, remaining)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
@@ -82,6 +93,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return err
 	})
 	switch {
+	case workspace.NeedsAgent(err) && t.cause != "": // the next agent is told what to clean up
 	case workspace.NeedsAgent(err):
 		t.rejectWorkspace(err)
 	case err != nil:
@@ -116,7 +128,7 @@ func (s *session) environment(attempt int, command agent.Command) []string {
 const tempVariable = "TMPDIR"
 
 // runProgram starts the program, listens to it, and returns when it has ended.
-func (s *session) runProgram(ctx context.Context, command agent.Command, key string, values agent.Values, remaining time.Duration) (*turn, error) {
+func (s *session) runProgram(ctx context.Context, command agent.Command, key string, values agent.Values, contained *contain.Program, remaining time.Duration) (*turn, error) {
 	if command.Interactive {
 		values.Prompt = dotTerminated(values.Prompt)
 	}
@@ -132,7 +144,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	defer l.close()
 	s.listening.Store(l)
 	defer s.listening.Store(nil)
-	spec.Stdout, spec.Stderr, spec.Grace = l, l.stderr(), s.crew.box.Config.Grace
+	spec.Stdout, spec.Stderr, spec.Grace, spec.Sandbox = l, l.stderr(), s.crew.box.Config.Grace, contained.Policy
 	began := time.Now()
 	running, err := s.startProgram(ctx, spec)
 	if err != nil {
@@ -142,6 +154,9 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		return &turn{cause: rules.FailStart, advice: detail(err), listener: l}, nil
 	}
 	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
+	measuring, stop := context.WithCancel(ctx)
+	defer stop()
+	sup.tooLarge = s.watchSize(measuring, spec.Dir)
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
 	t.gaveUp, t.limit = sup.gaveUp, sup.limit
 	t.exit = running.Wait()

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"signalbox"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -50,14 +51,14 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		return nil, err
 	}
 	ws := newWorkspace(tree.Dir)
-	ws.save = func(ctx context.Context, message string) (string, error) {
+	ws.save = s.limitSize(tree.Dir, func(ctx context.Context, message string) (string, error) {
 		commit, _, err := tree.Save(ctx, message)
 		return commit, err
-	}
+	})
 	if !first {
 		// Uncommitted changes of an agent that was ended would block the merge of the base branch.
 		tip := ""
-		if tip, _, err = tree.Save(ctx, s.work+": changes of an interrupted agent"); err == nil {
+		if tip, err = ws.save(ctx, s.work+": changes of an interrupted agent"); err == nil {
 			err = s.mergeBase(ctx, tree, tip)
 		}
 	}
@@ -110,9 +111,12 @@ func (s *session) openScratch(ctx context.Context, commit string) (*sessionWorks
 	return ws, nil
 }
 
-// removeWorktree removes the worktree of completed work.
+// removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
 func (s *session) removeWorktree(ctx context.Context) {
 	if err := s.crew.project.Repo.Close(ctx, s.work); err != nil {
 		s.crew.log.Warn("cannot remove the worktree of completed work", "work", s.work, "error", err)
+	}
+	if err := contain.RemoveState(s.crew.box.Dir, s.work); err != nil {
+		s.crew.log.Warn("cannot remove the files of agents of completed work", "work", s.work, "error", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
+	"signalbox/internal/sandbox"
 )
 
 const (
@@ -53,6 +55,8 @@ type CheckResult struct {
 	Duration time.Duration
 	// Output is what it wrote, at most 256 KiB: if it wrote more, the beginning and the end with a mark in between.
 	Output []byte
+	// Sandbox is what it was allowed to do; nil means everything.
+	Sandbox *sandbox.Policy
 }
 
 // ChecksOptions configure RunChecks.
@@ -61,6 +65,9 @@ type ChecksOptions struct {
 	Environments []Environment
 	// Env is added to the environment of every check, after that of its Environment.
 	Env []string
+	// Contain returns what a check of a new session may do, and the environment that it gets from this process. Nil means that it may do
+	// what this process may, with all of its environment but signalbox's own variables.
+	Contain func(check Check, environment Environment, session string) *contain.Program
 	// Register, if not nil, is called with the session and the identity of each check before it runs, so that the check can be
 	// found if this process is killed. The returned function, which may be nil, is called when the check has ended.
 	Register func(session string, id process.ID) (done func(), err error)
@@ -72,7 +79,7 @@ type ChecksOptions struct {
 // result, not an error; a check that cannot be started is an error. When ctx is done, the running check is ended with everything
 // it started, and the error is that of ctx. The results so far are always returned.
 //
-// The environment of a check is that of this process without signalbox's own variables, then that of the Environment, then Env.
+// The environment of a check is what Contain returns, then that of the Environment, then Env.
 // Each check has a session of its own, even if Env sets one; processes that carry it are ended with the check.
 func RunChecks(ctx context.Context, dir string, checks []Check, opts ChecksOptions) (results []CheckResult, err error) {
 	environments := opts.Environments
@@ -106,8 +113,17 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	}
 	session := checkSession()
 	output := newClippedBuffer(outputLimit)
-	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: environment.environ(opts.Env, session),
-		Stdout: output, Stderr: output, Grace: checkGrace}
+	contained := &contain.Program{Base: process.Environ()}
+	if opts.Contain != nil {
+		contained = opts.Contain(check, environment, session)
+	}
+	if err := contained.Prepare(); err != nil {
+		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
+	}
+	defer contained.Clean() // what is left is removed with the leftovers of a crew
+	env := environment.environ(contained, opts.Env, session)
+	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: env, Stdout: output, Stderr: output, Grace: checkGrace,
+		Sandbox: contained.Policy}
 	var done func()
 	began := time.Now()
 	p, err := process.Start(spec, func(id process.ID) (err error) {
@@ -137,7 +153,7 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	}
 	return CheckResult{
 		Check: check.Name, Environment: environment.Name, Exit: exit.Code, Passed: exit.Code == 0 && !timedOut.Load(),
-		TimedOut: timedOut.Load(), Duration: time.Since(began), Output: output.bytes(),
+		TimedOut: timedOut.Load(), Duration: time.Since(began), Output: output.bytes(), Sandbox: contained.Policy,
 	}, nil
 }
 
@@ -162,8 +178,8 @@ func (e Environment) argv(dir, command string) (argv []string) {
 	return append(argv, "sh", "-c", command)
 }
 
-func (e Environment) environ(extra []string, session string) []string {
-	env := process.Environ()
+func (e Environment) environ(contained *contain.Program, extra []string, session string) []string {
+	env := slices.Concat(contained.Base, contained.Env)
 	for _, name := range slices.Sorted(maps.Keys(e.Env)) {
 		env = append(env, name+"="+e.Env[name])
 	}

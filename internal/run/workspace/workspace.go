@@ -133,6 +133,34 @@ func (r *Repo) useTemporary() (remove func(), err error) {
 	return remove, nil
 }
 
+// GitFolders returns the folders of git that the worktrees need: the one that they share, and those that it borrows objects from.
+func (r *Repo) GitFolders() []string {
+	folders := []string{r.common}
+	for i := 0; i < len(folders) && len(folders) < maxAlternates; i++ {
+		objects := folders[i]
+		if i == 0 {
+			objects = filepath.Join(r.common, "objects")
+		}
+		text, _ := os.ReadFile(filepath.Join(objects, "info", "alternates")) // usually there is none
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			if !filepath.IsAbs(line) {
+				line = filepath.Join(objects, line)
+			}
+			if !slices.Contains(folders, line) {
+				folders = append(folders, line)
+			}
+		}
+	}
+	return folders
+}
+
+// maxAlternates bounds how many folders objects are borrowed from.
+const maxAlternates = 20
+
 // finishLast finishes a merge that was killed before it updated the checkout of the base branch.
 func (r *Repo) finishLast(ctx context.Context) error {
 	if err := r.useFolder(); err != nil {

@@ -7,11 +7,13 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/runner"
 )
@@ -30,11 +32,19 @@ const (
 	grace     = 3 * time.Second
 )
 
+// Runner runs the programs.
+type Runner struct {
+	// Env is their environment, except for the variables above; nil means that of this process without signalbox's own variables.
+	Env []string
+	// Sandbox is what they may do; nil means what this process may do.
+	Sandbox *sandbox.Policy
+}
+
 // Tool returns a tool that runs a shell command. The command receives its arguments as a JSON object on standard input. Its
 // output is the result: a value if it is JSON, and text otherwise. An exit status other than 0 is a failure.
-func Tool(name, command string) tree.Leaf {
+func (r Runner) Tool(name, command string) tree.Leaf {
 	return runner.Tool(name, func(ctx context.Context, key string, args map[string]any) (any, error) {
-		output, err := run(ctx, key, command, tree.FormatValue(args)+"\n")
+		output, err := r.run(ctx, key, command, tree.FormatValue(args)+"\n")
 		if err != nil {
 			return nil, err
 		}
@@ -48,13 +58,13 @@ func Tool(name, command string) tree.Leaf {
 
 // Model returns a model that runs a shell command. The command receives the prompt on standard input, as text if it is a
 // string and as JSON otherwise, and prints the reply.
-func Model(command string) tree.Leaf {
+func (r Runner) Model(command string) tree.Leaf {
 	return runner.Model(func(ctx context.Context, key string, p runner.Prompt) (string, error) {
 		prompt, text := p.Text.(string)
 		if !text {
 			prompt = tree.FormatValue(p.Text)
 		}
-		return run(ctx, key, command, prompt, SettingsVariable+"="+tree.FormatValue(p.Settings))
+		return r.run(ctx, key, command, prompt, SettingsVariable+"="+tree.FormatValue(p.Settings))
 	})
 }
 
@@ -110,10 +120,14 @@ func session(key string) string {
 	return process.NestedSession("tree-" + strings.ReplaceAll(key, "/", "-"))
 }
 
-func run(ctx context.Context, key, command, input string, env ...string) (string, error) {
+func (r Runner) run(ctx context.Context, key, command, input string, env ...string) (string, error) {
+	base := r.Env
+	if base == nil {
+		base = process.Environ()
+	}
 	stderr := &clippedBuffer{limit: maxErrors}
-	result, err := process.Shell{Line: command, Env: append(append(process.Environ(), env...), KeyVariable+"="+key), Input: []byte(input),
-		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: stderr}.Run(ctx)
+	result, err := process.Shell{Line: command, Env: slices.Concat(base, env, []string{KeyVariable + "=" + key}), Input: []byte(input),
+		Session: session(key), Limit: maxOutput, Grace: grace, Stderr: stderr, Sandbox: r.Sandbox}.Run(ctx)
 	switch message := strings.TrimSpace(stderr.String()); {
 	case err != nil:
 		return "", err

@@ -22,7 +22,7 @@ import (
 
 // use runs a tool.
 func use(ctx context.Context, key, command string, args map[string]any) tree.Result {
-	return Tool("test", command).Job(ctx, tree.Request{Key: key, Payload: args})
+	return Runner{}.Tool("test", command).Job(ctx, tree.Request{Key: key, Payload: args})
 }
 
 func TestTool(t *testing.T) {
@@ -80,7 +80,7 @@ func TestToolEnvironment(t *testing.T) {
 }
 
 func TestModel(t *testing.T) {
-	model := Model(`cat; printf ' %s %s' "$SIGNALBOX_TREE_KEY" "$SIGNALBOX_TREE_SETTINGS"; echo`)
+	model := Runner{}.Model(`cat; printf ' %s %s' "$SIGNALBOX_TREE_KEY" "$SIGNALBOX_TREE_SETTINGS"; echo`)
 	for name, c := range map[string]struct {
 		payload map[string]any
 		want    string
@@ -93,7 +93,7 @@ func TestModel(t *testing.T) {
 			t.Errorf("%s: %+v, want %q", name, got, c.want)
 		}
 	}
-	if got := Model("echo busy >&2; exit 1").Job(t.Context(), tree.Request{Key: "r/1/1", Payload: map[string]any{"prompt": ""}}); got.Err != "exit status 1: busy" {
+	if got := (Runner{}).Model("echo busy >&2; exit 1").Job(t.Context(), tree.Request{Key: "r/1/1", Payload: map[string]any{"prompt": ""}}); got.Err != "exit status 1: busy" {
 		t.Errorf("a model that fails: %+v", got)
 	}
 }

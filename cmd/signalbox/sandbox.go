@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/sandbox"
+)
+
+type sandboxCommands struct {
+	Explain sandboxExplainCommand `cmd:"" help:"Print what agents and checks may do on this machine."`
+}
+
+type sandboxExplainCommand struct {
+	boxFlag
+	JSON bool   `name:"json" help:"Print one JSON object."`
+	Kind string `arg:"" optional:"" name:"agent" help:"An agent of the configuration, or check. Default: all agents and checks that are used."`
+	Name string `arg:"" optional:"" name:"check" help:"After check: the name of a check."`
+}
+
+func (sandboxExplainCommand) Help() string {
+	return `Prints what an agent or a check may do on this machine, as for a task T1 with a developer: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/configuration.md describes the settings.
+
+Examples:
+
+    signalbox sandbox explain
+    signalbox sandbox explain claude
+    signalbox sandbox explain check tests --json`
+}
+
+// explained is the JSON answer.
+type explained struct {
+	Support  sandbox.Support       `json:"support"`
+	Programs []contain.Explanation `json:"programs"`
+}
+
+func (c *sandboxExplainCommand) Run(p *program) error {
+	dir, err := p.findBox(c.boxFlag)
+	if err != nil {
+		return err
+	}
+	settings, err := config.Load(dir)
+	if err != nil {
+		return err
+	}
+	root, err := filepath.Abs(p.projectRoot(c.boxFlag, dir))
+	if err != nil {
+		return err
+	}
+	project := crew.Project{Root: root}
+	if settings.Workspace != config.WorkspaceShared {
+		if project, err = crew.FindProject(context.Background(), settings, root, dir); err != nil {
+			return err
+		}
+	}
+	site, err := crew.SiteOf(settings, project, dir)
+	if err != nil {
+		return err
+	}
+	answer := explained{Support: process.Support()}
+	if answer.Programs, err = c.programs(site, project, answer.Support); err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(answer, "")
+	}
+	for i, e := range answer.Programs {
+		if i > 0 {
+			fmt.Fprintln(p.out)
+		}
+		if _, err := fmt.Fprint(p.out, e.Text()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exampleTask is the task that programs are explained for.
+const exampleTask = "T1"
+
+// programs explains the agents and checks that the arguments name.
+func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project, s sandbox.Support) (all []contain.Explanation, err error) {
+	settings := site.Config
+	dir := project.Root
+	if project.Repo != nil {
+		dir = filepath.Join(site.Box, crew.TreesFolder, exampleTask)
+	}
+	if c.Kind != "check" {
+		names := crew.AgentNames(settings)
+		if c.Kind != "" {
+			if _, configured := settings.Agents[c.Kind]; !configured && !slices.Contains(config.Presets(), c.Kind) {
+				return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no agent '%s'", c.Kind), Hint: "use one of: " + strings.Join(names, ", ")}
+			}
+			names = []string{c.Kind}
+		}
+		for _, name := range names {
+			e, err := crew.ExplainAgent(site, name, exampleTask, dir, s)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+		if c.Name != "" {
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there are two names"), Hint: "name one agent, or a check after the word check"}
+		}
+		if c.Kind != "" {
+			return all, nil
+		}
+	}
+	found := false
+	for _, check := range settings.Checks {
+		if c.Name != "" && check.Name != c.Name {
+			continue
+		}
+		found = true
+		for _, e := range settings.Environments {
+			if len(check.Environments) == 0 || slices.Contains(check.Environments, e.Name) {
+				all = append(all, crew.ExplainCheck(site, check, e, exampleTask, dir, s))
+			}
+		}
+	}
+	if c.Name != "" && !found {
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no check '%s'", c.Name), Hint: "see checks in the configuration"}
+	}
+	return all, nil
+}

@@ -1,0 +1,211 @@
+package contain
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"signalbox/internal/config"
+	"signalbox/internal/git"
+	"signalbox/internal/sandbox"
+)
+
+// Agent is an agent for which there is work.
+type Agent struct {
+	Name   string // in the configuration
+	Config config.Agent
+	Role   string
+	Work   string
+	// Temp is the folder for temporary files of its session.
+	Temp string
+	// Dir is the folder that the agent works in, and Argv and Env its command, with placeholders.
+	Dir  string
+	Argv []string
+	Env  map[string]string
+}
+
+// Agent returns what an agent gets.
+func (s Site) Agent(a Agent) *Program {
+	keys := keysOf(a.Config)
+	if a.Config.Tree != "" {
+		keys = treeKeys(s.Config, a.Config)
+	}
+	b := s.newProgram(a.Config.Sandbox, a.Config.EnvPass, keys)
+	if b.restricted() {
+		b.readSystem()
+		b.work("its working copy", a.Dir)
+		b.useHome(s.state(a.Work, a.Role+"-"+a.Name))
+		b.useTemp(a.Temp)
+		environ := slices.Concat(s.Environ, pairs(a.Env))
+		b.readProgram(a.Argv, a.Dir, environ)
+		if a.Config.Tree != "" {
+			b.read("the configuration of the box", slices.Concat([]string{filepath.Join(s.Box, config.FileName)}, s.Config.Files())...)
+		}
+		b.usePreset(a.Config, environ)
+		if credentials := lookup(environ, "GOOGLE_APPLICATION_CREDENTIALS"); a.Config.Preset == config.PresetGemini {
+			b.read("its login", credentials)
+		}
+	}
+	p := b.finish()
+	p.Env = slices.DeleteFunc(p.Env, func(entry string) bool { return isSet(a.Config.Env, entry) }) // the user's choice counts
+	if p.Policy.Restricted() && a.Config.Preset == config.PresetClaude {
+		p.Env = append(p.Env, "IS_SANDBOX=1") // otherwise it does not bypass permissions for root
+	}
+	return p
+}
+
+// work allows to change a folder that a program works in, but not what git has there, and to read the repository.
+func (b *builder) work(what, dir string) {
+	b.p.Grants = append(b.p.Grants, Grant{what, true, []string{dir}})
+	git := filepath.Join(dir, ".git")
+	if info, err := os.Lstat(git); err != nil || info.Mode().Type() != fs.ModeSymlink { // what a link leads to could be read
+		b.p.Policy.Fixed = append(b.p.Policy.Fixed, git)
+	}
+	b.read("the repository's git folder", slices.DeleteFunc(slices.Clone(b.Git), func(folder string) bool { return within(folder, dir) })...)
+}
+
+func pairs(env map[string]string) (entries []string) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		entries = append(entries, name+"="+env[name])
+	}
+	return entries
+}
+
+// isSet reports whether an entry of an environment is for a variable that the configuration sets.
+func isSet(env map[string]string, entry string) bool {
+	for name := range env {
+		if matches(nameOf(entry), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// preset is where the program of a preset keeps its settings and its login.
+type preset struct {
+	// variable names the folder; the default is folder in the home folder. below is the part of the path that the variable does not
+	// have.
+	variable, folder, below string
+	settings, logins        []string
+}
+
+var presets = map[string][]preset{
+	config.PresetClaude: {{"CLAUDE_CONFIG_DIR", ".claude", "", []string{"settings.json", "CLAUDE.md"}, []string{".credentials.json"}}},
+	config.PresetCodex:  {{"CODEX_HOME", ".codex", "", []string{"config.toml", "AGENTS.md"}, []string{"auth.json"}}},
+	config.PresetGemini: {{"GEMINI_CLI_HOME", ".gemini", ".gemini", []string{"settings.json", "GEMINI.md"},
+		[]string{"oauth_creds.json", "google_accounts.json"}}},
+	config.PresetOpencode: {
+		{"XDG_CONFIG_HOME", ".config/opencode", "opencode", []string{"opencode.json", "opencode.jsonc", "AGENTS.md"}, nil},
+		{"XDG_DATA_HOME", ".local/share/opencode", "opencode", nil, []string{"auth.json"}},
+	},
+}
+
+// copied is a file that is copied into the home folder of a program, and linked one that the home folder has a link to. name is
+// relative to the home folder.
+type copied struct{ from, name string }
+
+type linked struct{ to, name string }
+
+// usePreset gives the program of a preset the user's settings, as copies, and the user's login. environ is the environment that the
+// program would have without a sandbox.
+func (b *builder) usePreset(a config.Agent, environ []string) {
+	for _, p := range presets[a.Preset] {
+		from := filepath.Join(b.Home, p.folder)
+		if named := lookup(environ, p.variable); named != "" {
+			from = filepath.Join(named, p.below)
+		}
+		for _, name := range p.settings {
+			b.p.copies = append(b.p.copies, copied{filepath.Join(from, name), filepath.Join(p.folder, name)})
+		}
+		for _, name := range p.logins {
+			if a.BaseURL != "" {
+				continue // the login is for another server
+			}
+			login := filepath.Join(from, name)
+			b.p.links = append(b.p.links, linked{login, filepath.Join(p.folder, name)})
+			b.write("its login", login)
+		}
+		if b.p.home != "" && p.variable != "XDG_CONFIG_HOME" && p.variable != "XDG_DATA_HOME" { // useHome sets these
+			home := filepath.Join(b.p.home, p.folder)
+			if p.below != "" {
+				home = b.p.home
+			}
+			b.p.Env = append(b.p.Env, p.variable+"="+home)
+		}
+	}
+}
+
+// Check is a check that is due.
+type Check struct {
+	Config config.Check
+	Work   string
+	// Session is unique; "" for an explanation.
+	Session     string
+	Dir         string
+	Environment config.Environment
+}
+
+// checksHome is the home folder of the checks of a task.
+const checksHome = "checks"
+
+// Check returns what a check gets. A check whose environment has a program of its own, usually a container, runs outside the sandbox.
+func (s Site) Check(c Check) *Program {
+	if len(c.Environment.Run) > 0 {
+		b := s.newProgram(config.Sandbox{Mode: sandbox.Off}, c.Config.EnvPass, containers)
+		return b.finish()
+	}
+	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
+	if b.restricted() {
+		b.readSystem()
+		b.work("the working copy", c.Dir)
+		b.useHome(s.state(c.Work, checksHome))
+		b.useTemp(s.temp(c.Session))
+	}
+	return b.finish()
+}
+
+// toolsHome is the folder, beside those of tasks, with the home folder of tools. Names of tasks do not begin with a dot.
+const toolsHome = ".tools"
+
+// Tool returns what a tool gets that is a shell command and works in a folder. temp is a folder for its temporary files, and for its home
+// folder if there is no box.
+func (s Site) Tool(own config.Sandbox, pass []string, dir, temp string) *Program {
+	if s.Git == nil {
+		s.Git = gitAround(dir)
+	}
+	b := s.newProgram(own, pass)
+	if b.restricted() {
+		b.readSystem()
+		b.work("the project", dir)
+		b.useHome(cmp.Or(s.state(toolsHome, "home"), filepath.Join(temp, "home")))
+		b.useTemp(temp)
+	}
+	return b.finish()
+}
+
+// gitAround returns the folders of git for a folder of the user, nil if it is not in a repository.
+func gitAround(dir string) []string {
+	for folder := dir; ; folder = filepath.Dir(folder) {
+		if found, err := git.DirOf(folder); err == nil {
+			if worktrees := filepath.Dir(found); filepath.Base(worktrees) == "worktrees" {
+				return []string{filepath.Dir(worktrees)}
+			}
+			return []string{found}
+		}
+		if folder == filepath.Dir(folder) {
+			return nil
+		}
+	}
+}
+
+func nameOf(entry string) string {
+	for i := range entry {
+		if entry[i] == '=' {
+			return entry[:i]
+		}
+	}
+	return entry
+}

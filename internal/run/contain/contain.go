@@ -1,0 +1,271 @@
+// Package contain decides what the programs of a box may do: which files an agent, a check or a tool may read and change, which
+// environment variables it gets, and where its home folder is. Package sandbox describes such a policy, and package process enforces it.
+//
+// A program has a home folder of its own, so that it cannot read the user's, and cannot leave anything there that would run outside the
+// sandbox later. An agent's home folder belongs to its task and role: what a developer leaves behind must not reach the critic. Checks
+// run what agents wrote, so they have another one for each task, and share no cache with agents or with other tasks.
+//
+// Deciding changes nothing; Prepare creates the folders that a program needs.
+package contain
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/config"
+	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
+)
+
+// Folders of a box.
+const (
+	// StateFolder has the home folders of programs, in a folder for each task.
+	StateFolder = "state"
+	// TempFolder has temporary files, in a folder with TempPrefix for each running program.
+	TempFolder = "tmp"
+	TempPrefix = "run-"
+)
+
+// NestedVariable is set in the environment of programs in a sandbox. The programs that such a program starts have its sandbox.
+const NestedVariable = "SIGNALBOX_SANDBOX"
+
+// Host is the machine and the user.
+type Host struct {
+	Home    string
+	Environ []string // without signalbox's own variables
+	// Root reports whether the user is root. Then files that only root may read must be left out.
+	Root bool
+	// Nested reports whether this process is in a sandbox itself. The programs that it starts have the same one.
+	Nested bool
+}
+
+// ThisHost returns the machine and the user of this process.
+func ThisHost() Host {
+	home, _ := os.UserHomeDir() // without one, there is nothing in it
+	return Host{Home: home, Environ: process.Environ(), Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != ""}
+}
+
+// Site is where programs run.
+type Site struct {
+	Host
+	Config *config.Config
+	// Box is the folder of the box; "" means that there is none.
+	Box string
+	// Project is the folder that contains the box.
+	Project string
+	// Git are the folders of git that worktrees of the project need, which may be read.
+	Git []string
+}
+
+// Program is what a program gets.
+type Program struct {
+	Policy *sandbox.Policy
+	// Base is the environment that the program gets from this process, and Env what is added to it, after the configured variables.
+	Base, Env []string
+	// Grants are what the policy allows, for people.
+	Grants []Grant
+	// Limit is how large the working copy may become; 0 means any size.
+	Limit int64
+
+	home   string // "" means the user's
+	copies []copied
+	links  []linked
+}
+
+// Grant is a group of paths that a program may read or change.
+type Grant struct {
+	What  string   `json:"what"`
+	Write bool     `json:"write,omitempty"`
+	Paths []string `json:"paths"`
+}
+
+// builder collects what a program may do.
+type builder struct {
+	Site
+	own  config.Sandbox // all settings that apply
+	p    *Program
+	pass []string // names of variables, which may end with a star
+	// private are the user's home folder and the box, also as what they are links to.
+	private []string
+}
+
+// newProgram starts the description of a program. pass are lists of names of environment variables.
+func (s Site) newProgram(own config.Sandbox, pass ...[]string) *builder {
+	b := &builder{Site: s, own: s.Config.SandboxOf(own), pass: slices.Concat(slices.Concat(pass...), s.Config.EnvPass)}
+	if s.Nested {
+		b.own.Mode = sandbox.Off
+	}
+	b.p = &Program{Policy: &sandbox.Policy{Mode: b.own.Mode, Network: b.own.Network.Policy(), Limits: s.Config.Limits.Resources()},
+		Limit: int64(s.Config.Limits.Tree)}
+	for _, folder := range []string{s.Home, s.Box} {
+		if folder == "" {
+			continue
+		}
+		b.private = append(b.private, folder)
+		if real, err := filepath.EvalSymlinks(folder); err == nil && real != folder {
+			b.private = append(b.private, real)
+		}
+	}
+	return b
+}
+
+// restricted reports whether there is a sandbox.
+func (b *builder) restricted() bool { return b.p.Policy.Restricted() }
+
+// read allows to read paths that the user did not name. Folders that contain something private are left out.
+func (b *builder) read(what string, paths ...string) { b.grant(what, false, b.harmless(paths)) }
+
+func (b *builder) write(what string, paths ...string) { b.grant(what, true, paths) }
+
+func (b *builder) grant(what string, write bool, paths []string) {
+	var found []string
+	for _, name := range paths {
+		if !filepath.IsAbs(name) {
+			continue
+		}
+		name = filepath.Clean(name)
+		if _, err := os.Lstat(name); err == nil && !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	}
+	if len(found) > 0 {
+		b.p.Grants = append(b.p.Grants, Grant{what, write, found})
+	}
+}
+
+// harmless leaves out folders that contain the user's home folder or the box.
+func (b *builder) harmless(paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), b.containsPrivate)
+}
+
+// containsPrivate reports whether a folder is, or contains, the user's home folder or the box.
+func (b *builder) containsPrivate(folder string) bool {
+	return slices.ContainsFunc(b.private, func(private string) bool { return within(private, folder) })
+}
+
+// within reports whether a path is a folder, or is in it.
+func within(name, folder string) bool {
+	if name == "" || folder == "" {
+		return false
+	}
+	rel, err := filepath.Rel(folder, name)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// finish returns the program.
+func (b *builder) finish() *Program {
+	b.write("named in the configuration", b.own.Write...)
+	b.grant("named in the configuration", false, b.own.Read)
+	p := b.p
+	p.Base = filterEnviron(b.Environ, slices.Concat(general, b.pass))
+	if !b.restricted() {
+		p.Policy = &sandbox.Policy{Mode: sandbox.Off, Network: sandbox.Network{}, Limits: p.Policy.Limits}
+		p.Grants, p.home, p.copies, p.links = nil, "", nil, nil
+		p.Base = filterEnviron(b.Environ, slices.Concat(general, places, b.pass))
+		return p
+	}
+	p.Env = append(p.Env, NestedVariable+"=1", "GIT_OPTIONAL_LOCKS=0") // git status would like to change the index
+	for _, g := range p.Grants {
+		if g.Write {
+			p.Policy.Write = append(p.Policy.Write, g.Paths...)
+		}
+	}
+	for _, g := range p.Grants {
+		if !g.Write {
+			p.Policy.Read = append(p.Policy.Read, g.Paths...)
+		}
+	}
+	p.Policy.Write = b.outermost(p.Policy.Write, nil)
+	p.Policy.Read = b.outermost(p.Policy.Read, p.Policy.Write)
+	b.hide()
+	return p
+}
+
+// outermost returns the paths in order, without those that are in another of them or in one of the others. What is in a private folder
+// stays, because such a folder may have to be hidden.
+func (b *builder) outermost(paths, others []string) (kept []string) {
+	sorted := slices.Compact(slices.Sorted(slices.Values(paths)))
+	for _, name := range sorted {
+		covers := func(folder string) bool {
+			hidden := func(private string) bool { // from one who may use the folder
+				return name != private && within(name, private) && (folder == private || !within(folder, private))
+			}
+			return within(name, folder) && !slices.ContainsFunc(b.private, hidden)
+		}
+		if !slices.ContainsFunc(sorted, func(folder string) bool { return folder != name && covers(folder) }) && !slices.ContainsFunc(others, covers) {
+			kept = append(kept, name)
+		}
+	}
+	return kept
+}
+
+// hide hides what is private in a folder that may be read or changed, such as the box of a project in /opt.
+func (b *builder) hide() {
+	policy := b.p.Policy
+	all := slices.Concat(policy.Read, policy.Write)
+	inside := func(name string) bool {
+		return slices.ContainsFunc(all, func(folder string) bool { return folder != name && within(name, folder) })
+	}
+	named := slices.Concat(b.own.Read, b.own.Write, []string{b.Project})
+	for _, private := range b.private {
+		isBox := sameFile(private, b.Box)
+		switch {
+		case isBox && (inside(private) || slices.Contains(all, private)):
+			policy.Hidden = append(policy.Hidden, private)
+			for _, paths := range []*[]string{&policy.Read, &policy.Write} {
+				*paths = slices.DeleteFunc(*paths, func(name string) bool { return name == private })
+			}
+		case !isBox && inside(private) && !slices.ContainsFunc(named, func(folder string) bool { return within(private, folder) }):
+			policy.Hidden = append(policy.Hidden, private)
+		}
+	}
+}
+
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	first, err := os.Stat(a)
+	second, err2 := os.Stat(b)
+	return err == nil && err2 == nil && os.SameFile(first, second)
+}
+
+// useHome gives the program a home folder of its own.
+func (b *builder) useHome(folder string) {
+	if folder == "" || !b.restricted() {
+		return
+	}
+	b.p.home = folder
+	b.p.Grants = append(b.p.Grants, Grant{"a home folder of its own", true, []string{folder}})
+	join := func(names ...string) string { return filepath.Join(append([]string{folder}, names...)...) }
+	b.p.Env = append(b.p.Env, "HOME="+folder, "XDG_CONFIG_HOME="+join(".config"), "XDG_DATA_HOME="+join(".local", "share"),
+		"XDG_STATE_HOME="+join(".local", "state"), "XDG_CACHE_HOME="+join(".cache"))
+	b.useToolchains()
+}
+
+// useTemp gives the program a folder for temporary files.
+func (b *builder) useTemp(folder string) {
+	if folder == "" || !b.restricted() {
+		return
+	}
+	b.p.Policy.Temp = folder
+	b.p.Env = append(b.p.Env, "TMPDIR="+folder)
+}
+
+// state returns a home folder in the box, "" without a box.
+func (s Site) state(work, name string) string {
+	if s.Box == "" {
+		return ""
+	}
+	return filepath.Join(s.Box, StateFolder, work, name)
+}
+
+// temp returns the folder for temporary files of a session.
+func (s Site) temp(session string) string {
+	if s.Box == "" || session == "" {
+		return ""
+	}
+	return filepath.Join(s.Box, TempFolder, TempPrefix+strings.ReplaceAll(session, "/", "-"))
+}

@@ -1,0 +1,135 @@
+package contain
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/config"
+)
+
+// general are the variables that every program gets. A star at the end stands for any text.
+var general = []string{
+	"PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR", "USER", "LOGNAME", "SHELL",
+	"TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS",
+	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NIX_SSL_CERT_FILE",
+	// How the usual toolchains build.
+	"GOROOT", "GOFLAGS", "GOTOOLCHAIN", "GOPRIVATE", "GONOSUMDB", "GOSUMDB", "GOEXPERIMENT", "CGO_ENABLED", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS",
+	"JAVA_HOME", "MAKEFLAGS", "SOURCE_DATE_EPOCH",
+}
+
+// places are variables that name folders of the user. A program that uses the user's home folder gets them.
+var places = []string{
+	"HOME", "TMPDIR", "XDG_*", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GOENV", "GOBIN", "GOPROXY",
+	"CARGO_HOME", "RUSTUP_HOME", "NVM_DIR", "PYENV_ROOT", "RBENV_ROOT", "NODENV_ROOT", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "VOLTA_HOME",
+	"BUN_INSTALL", "DENO_INSTALL", "DENO_DIR", "SDKMAN_DIR", "PNPM_HOME", "FNM_DIR", "DOTNET_ROOT", "GEM_HOME", "PYTHONUSERBASE", "VIRTUAL_ENV",
+	"NPM_CONFIG_CACHE", "NPM_CONFIG_PREFIX", "PIP_CACHE_DIR", "UV_CACHE_DIR",
+}
+
+// containers are variables that a program which starts containers needs.
+var containers = []string{"DOCKER_*", "CONTAINER_*", "PODMAN_*", "BUILDAH_*", "KUBECONFIG", "SSH_AUTH_SOCK"}
+
+// certificates are variables that name files with certificates.
+var certificates = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NIX_SSL_CERT_FILE"}
+
+// keysOf returns the names of the variables that a preset needs: its own keys, and settings that belong to them.
+func keysOf(a config.Agent) []string {
+	switch a.Preset {
+	case config.PresetClaude:
+		return []string{"ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_MAX_*", "IS_SANDBOX", "CLAUDE_CODE_BUBBLEWRAP"}
+	case config.PresetCodex:
+		return []string{"OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_API_KEY"}
+	case config.PresetGemini:
+		return []string{"GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_*"}
+	case config.PresetOpencode:
+		return opencodeKeys(a)
+	}
+	return nil
+}
+
+// providerKeys are the variables of opencode's best known providers. Those of others end with _API_KEY.
+var providerKeys = map[string][]string{
+	"google":     {"GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY"},
+	"openai":     {"OPENAI_API_KEY"},
+	"anthropic":  {"ANTHROPIC_API_KEY"},
+	"openrouter": {"OPENROUTER_API_KEY"},
+	"opencode":   {"OPENCODE_API_KEY"},
+}
+
+// opencodeKeys returns the key of the provider in the name of the model. Without a model opencode chooses a provider by its settings.
+func opencodeKeys(a config.Agent) []string {
+	if a.BaseURL != "" {
+		return providerKeys["openai"] // see agent.PresetAt
+	}
+	provider, _, named := strings.Cut(a.Model, "/")
+	if !named {
+		var all []string
+		for _, keys := range providerKeys {
+			all = append(all, keys...)
+		}
+		slices.Sort(all)
+		return all
+	}
+	if keys := providerKeys[provider]; keys != nil {
+		return keys
+	}
+	return []string{strings.ToUpper(strings.ReplaceAll(provider, "-", "_")) + "_API_KEY"}
+}
+
+// treeKeys returns the variables that an agent with a tree needs: the keys of its model and of its sub-agents' models, and what the
+// settings of MCP servers refer to. Its tools do not get them.
+func treeKeys(c *config.Config, a config.Agent) (names []string) {
+	models := []string{a.Model}
+	for _, sub := range c.Oracle.Subagents {
+		models = append(models, sub.Model)
+	}
+	for _, name := range models {
+		if _, m, err := c.OracleModel(name); err == nil && m.KeyEnv != "" {
+			names = append(names, m.KeyEnv)
+		}
+	}
+	for _, server := range c.Oracle.Servers {
+		names = append(names, server.Variables()...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// filterEnviron returns the variables whose names match one of the patterns. Names of proxies may be in lower case.
+func filterEnviron(environ, patterns []string) (kept []string) {
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if slices.ContainsFunc(patterns, func(pattern string) bool { return matches(name, pattern) }) {
+			kept = append(kept, entry)
+		}
+	}
+	return kept
+}
+
+func matches(name, pattern string) bool {
+	if prefix, star := strings.CutSuffix(pattern, "*"); star {
+		return strings.HasPrefix(name, prefix)
+	}
+	return name == pattern || (strings.HasSuffix(pattern, "_PROXY") || strings.HasPrefix(pattern, "NPM_CONFIG_")) && strings.EqualFold(name, pattern)
+}
+
+// lookup returns the last value of a variable.
+func lookup(environ []string, name string) (value string) {
+	for _, entry := range environ {
+		if v, ok := strings.CutPrefix(entry, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// pathFolders returns the folders on PATH.
+func (h Host) pathFolders() (folders []string) {
+	for _, folder := range filepath.SplitList(lookup(h.Environ, "PATH")) {
+		if filepath.IsAbs(folder) {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}

@@ -1,0 +1,141 @@
+package contain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Prepare creates the folders that the program needs. It copies the user's settings into the home folder, over what an earlier run of
+// the program may have left there, and links the user's login. Call Clean after the program has ended.
+func (p *Program) Prepare() error {
+	if p.Policy == nil {
+		return nil
+	}
+	for _, folder := range []string{p.home, p.Policy.Temp} {
+		if folder == "" {
+			continue
+		}
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return fmt.Errorf("prepare a sandbox: %w", err)
+		}
+	}
+	if p.home == "" {
+		return nil
+	}
+	// The program could change everything in its home folder, so a link there may lead anywhere. A root does not follow those that lead
+	// out of it.
+	home, err := os.OpenRoot(p.home)
+	if err != nil {
+		return fmt.Errorf("prepare a sandbox: %w", err)
+	}
+	defer home.Close()
+	for _, folder := range []string{".config", ".cache", ".local/share", ".local/state"} {
+		if err := makeFolder(home, folder); err != nil {
+			return fmt.Errorf("prepare a sandbox: %w", err)
+		}
+	}
+	for _, c := range p.copies {
+		if err := copyInto(home, c); err != nil {
+			return fmt.Errorf("copy the settings of an agent: %w", err)
+		}
+	}
+	for _, l := range p.links {
+		if err := linkInto(home, l); err != nil {
+			return fmt.Errorf("link the login of an agent: %w", err)
+		}
+	}
+	return nil
+}
+
+// maxSettings bounds the size of a file of settings.
+const maxSettings = 4 << 20
+
+// copyInto copies a file into a home folder. Without the file, what has its name is removed.
+func copyInto(home *os.Root, c copied) error {
+	if err := clearPlace(home, c.name); err != nil {
+		return err
+	}
+	f, err := os.Open(c.from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err == nil && len(text) > maxSettings {
+		err = fmt.Errorf("%s is larger than %d bytes", c.from, maxSettings)
+	}
+	if err != nil {
+		return err
+	}
+	return home.WriteFile(c.name, text, 0o600)
+}
+
+func linkInto(home *os.Root, l linked) error {
+	if err := clearPlace(home, l.name); err != nil {
+		return err
+	}
+	if _, err := os.Stat(l.to); err != nil {
+		return nil // the user has not logged in
+	}
+	return home.Symlink(l.to, l.name)
+}
+
+// clearPlace removes what has a name, and makes the folders above it real folders.
+func clearPlace(home *os.Root, name string) error {
+	if err := makeFolder(home, filepath.Dir(name)); err != nil {
+		return err
+	}
+	return home.RemoveAll(name)
+}
+
+// makeFolder creates a folder. What has the name of one of the folders in its path, and is not a folder, is removed.
+func makeFolder(home *os.Root, name string) error {
+	path := ""
+	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
+		path = filepath.Join(path, part)
+		info, err := home.Lstat(path)
+		if err == nil && !info.IsDir() {
+			err = errors.Join(home.Remove(path), fs.ErrNotExist)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = home.Mkdir(path, 0o700)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clean removes the program's temporary files.
+func (p *Program) Clean() error {
+	if p.Policy == nil || p.Policy.Temp == "" {
+		return nil
+	}
+	return RemoveAll(p.Policy.Temp)
+}
+
+// RemoveState removes the home folders of a task's programs.
+func RemoveState(box, work string) error { return RemoveAll(filepath.Join(box, StateFolder, work)) }
+
+// RemoveAll removes a folder that programs have written to. They may have made folders in it read-only.
+func RemoveAll(folder string) error {
+	if os.RemoveAll(folder) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(name, 0o700) // before its entries are read
+		}
+		return nil
+	})
+	return os.RemoveAll(folder)
+}

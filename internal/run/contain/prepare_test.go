@@ -1,0 +1,146 @@
+package contain
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"signalbox/internal/config"
+)
+
+func TestSettingsAndLogins(t *testing.T) {
+	for preset, tt := range map[string]struct {
+		settings, login string
+		variable, home  string // home is relative to the private home folder
+	}{
+		"claude":   {".claude/settings.json", ".claude/.credentials.json", "CLAUDE_CONFIG_DIR", ".claude"},
+		"codex":    {".codex/config.toml", ".codex/auth.json", "CODEX_HOME", ".codex"},
+		"gemini":   {".gemini/settings.json", ".gemini/oauth_creds.json", "GEMINI_CLI_HOME", ""},
+		"opencode": {".config/opencode/opencode.json", ".local/share/opencode/auth.json", "XDG_DATA_HOME", ".local/share"},
+	} {
+		t.Run(preset, func(t *testing.T) {
+			m := newMachine(t, "")
+			m.write("home/"+tt.settings, "settings")
+			login := m.write("home/"+tt.login, "login")
+			p := m.agent(config.Agent{Preset: preset})
+			home := m.path("project/.signalbox/state/T1/developer-a")
+			for range 2 { // the second time, over what a program left
+				if err := p.Prepare(); err != nil {
+					t.Fatal(err)
+				}
+				if text, err := os.ReadFile(filepath.Join(home, tt.settings)); string(text) != "settings" {
+					t.Errorf("settings %q, %v", text, err)
+				}
+				if target, err := os.Readlink(filepath.Join(home, tt.login)); target != login {
+					t.Errorf("the login leads to %q, %v", target, err)
+				}
+				if err := os.WriteFile(filepath.Join(home, tt.settings), []byte("planted"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := lookup(p.Env, tt.variable); got != filepath.Join(home, tt.home) {
+				t.Errorf("%s=%s", tt.variable, got)
+			}
+			m.want("write", p.Policy.Write, "home/"+tt.login, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")
+			// Settings that the user removed do not stay, and neither does a login for another server.
+			if err := os.Remove(m.path("home/" + tt.settings)); err != nil {
+				t.Fatal(err)
+			}
+			p = m.agent(config.Agent{Preset: preset, BaseURL: "http://h"})
+			if err := p.Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Lstat(filepath.Join(home, tt.settings)); err == nil {
+				t.Error("old settings stayed")
+			}
+			m.want("write", p.Policy.Write, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")
+		})
+	}
+}
+
+// Links that an agent left in its home folder are not followed when files are copied into it.
+func TestPlantedLinks(t *testing.T) {
+	m := newMachine(t, "")
+	m.write("home/.codex/config.toml", "settings")
+	victim := m.write("victim/config.toml", "untouched")
+	home := m.path("project/.signalbox/state/T1/developer-a")
+	for name, plant := range map[string]func() error{
+		"file":     func() error { return os.Symlink(victim, filepath.Join(home, ".codex/config.toml")) },
+		"folder":   func() error { return os.Symlink(filepath.Dir(victim), filepath.Join(home, ".codex")) },
+		"relative": func() error { return os.Symlink("../../../../../victim", filepath.Join(home, ".codex")) },
+		"regular":  func() error { return os.WriteFile(filepath.Join(home, ".codex"), nil, 0o600) },
+		"in place": func() error { return os.MkdirAll(filepath.Join(home, ".codex/config.toml/x"), 0o700) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.RemoveAll(home); err != nil {
+				t.Fatal(err)
+			}
+			folder := home
+			if name == "file" {
+				folder = filepath.Join(home, ".codex")
+			}
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := plant(); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.agent(config.Agent{Preset: "codex"}).Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			if text, err := os.ReadFile(victim); string(text) != "untouched" {
+				t.Errorf("the other file has %q, %v", text, err)
+			}
+			if text, err := os.ReadFile(filepath.Join(home, ".codex/config.toml")); string(text) != "settings" {
+				t.Errorf("settings %q, %v", text, err)
+			}
+		})
+	}
+}
+
+func TestCleanAndRemoveState(t *testing.T) {
+	m := newMachine(t, "")
+	p := m.agent(config.Agent{})
+	if err := p.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"project/.signalbox/tmp/run-w-1.1/a/b", "project/.signalbox/state/T1/developer-a/go/pkg/mod/x"} {
+		m.write(name, "")
+		if err := os.Chmod(filepath.Dir(m.path(name)), 0o500); err != nil { // like go's module cache
+			t.Fatal(err)
+		}
+	}
+	if err := p.Clean(); err != nil {
+		t.Error(err)
+	}
+	if err := RemoveState(m.Box, "T1"); err != nil {
+		t.Error(err)
+	}
+	for _, name := range []string{"tmp/run-w-1.1", "state/T1"} {
+		if _, err := os.Lstat(filepath.Join(m.Box, name)); err == nil {
+			t.Errorf("%s is still there", name)
+		}
+	}
+}
+
+func TestPublicParts(t *testing.T) {
+	m := newMachine(t, "")
+	for name, mode := range map[string]os.FileMode{"etc/passwd": 0o644, "etc/shadow": 0o640, "etc/ssh/host_key": 0o600, "etc/ssh/config": 0o644, "etc/ssl/cert": 0o644} {
+		if err := os.Chmod(m.write(name, ""), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"etc", "etc/ssh", "etc/ssl"} {
+		if err := os.Chmod(m.path(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A policy would allow what a link leads to.
+	for name, to := range map[string]string{"etc/shell": "/usr/bin", "etc/mtab": "/proc/self/mounts", "etc/secret": m.path("etc/shadow"), "etc/private": m.path("home")} {
+		if err := os.Symlink(to, m.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.want("public", publicParts(m.path("etc")), "etc/passwd", "etc/shell", "etc/ssh/config", "etc/ssl")
+	m.want("all", publicParts(m.path("etc/ssl")), "etc/ssl")
+}

@@ -1,0 +1,200 @@
+package crew
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
+	"signalbox/internal/run/contain"
+	"signalbox/internal/run/workspace"
+	"signalbox/internal/sandbox"
+)
+
+// SiteOf returns where the programs of a box run. dir is the box's folder.
+func SiteOf(c *config.Config, project Project, dir string) (contain.Site, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return contain.Site{}, err
+	}
+	site := contain.Site{Host: contain.ThisHost(), Config: c, Box: dir, Project: project.Root}
+	if project.Repo != nil {
+		site.Git = project.Repo.GitFolders()
+	}
+	return site, nil
+}
+
+// AgentNames returns the names of the agents that work in some role.
+func AgentNames(c *config.Config) (names []string) {
+	add := func(name string) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for _, role := range rules.DispatchRoles() {
+		if role != signalbox.RoleCI && role != signalbox.RoleMerger {
+			name, _ := c.AgentFor(role, "")
+			add(name)
+		}
+	}
+	for _, e := range c.Experts {
+		name, _ := c.AgentFor(signalbox.RoleExpert, e.Name)
+		add(name)
+	}
+	return names
+}
+
+// exampleSession is the session of a program that is only explained.
+const exampleSession = "SESSION"
+
+func exampleTemp(site contain.Site) string {
+	return filepath.Join(site.Box, contain.TempFolder, contain.TempPrefix+exampleSession)
+}
+
+// ExplainAgent returns what an agent may do as the developer of a task in a folder.
+func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) (contain.Explanation, error) {
+	configured, ok := site.Config.Agents[name]
+	if !ok {
+		configured = config.Agent{Preset: name}
+	}
+	command, err := CommandOf(configured)
+	if err != nil {
+		return contain.Explanation{}, err
+	}
+	p := site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: work, Temp: exampleTemp(site), Dir: dir,
+		Argv: command.Argv, Env: command.Env})
+	return p.Explain(name, s), nil
+}
+
+// ExplainCheck returns what a check may do in an environment.
+func ExplainCheck(site contain.Site, check config.Check, e config.Environment, work, dir string, s sandbox.Support) contain.Explanation {
+	p := site.Check(contain.Check{Config: check, Work: work, Session: exampleSession, Dir: dir, Environment: e})
+	explained := p.Explain("check "+check.Name+" in "+e.Name, s)
+	if len(e.Run) > 0 {
+		explained.Note = "it runs in " + e.Run[0] + ", outside the sandbox"
+	}
+	return explained
+}
+
+// CheckSandboxes reports what the system cannot enforce: as an error if an agent or a check could not start, and otherwise as notes.
+func CheckSandboxes(c *config.Config, project Project, dir string) (notes []string, err error) {
+	site, err := SiteOf(c, project, dir)
+	if err != nil {
+		return nil, err
+	}
+	work := project.Root
+	if project.Repo != nil {
+		work = filepath.Join(site.Box, TreesFolder, "T1")
+	}
+	note := func(p *contain.Program) error {
+		if !p.Policy.Restricted() {
+			return nil
+		}
+		support := process.Support()
+		if err := support.Check(p.Policy); err != nil {
+			return err
+		}
+		for _, missing := range support.Missing(p.Policy) {
+			if !slices.Contains(notes, missing) {
+				notes = append(notes, missing)
+			}
+		}
+		return nil
+	}
+	for _, name := range AgentNames(c) {
+		configured, ok := c.Agents[name]
+		if !ok {
+			configured = config.Agent{Preset: name}
+		}
+		if err := note(site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: "T1", Temp: exampleTemp(site), Dir: work})); err != nil {
+			return nil, err
+		}
+	}
+	for _, check := range c.Checks {
+		if err := note(site.Check(contain.Check{Config: check, Work: "T1", Session: exampleSession, Dir: work})); err != nil {
+			return nil, err
+		}
+	}
+	return notes, nil
+}
+
+// contain returns what the session's agent may do in its workspace.
+func (s *session) contain(name string, configured config.Agent, command agent.Command, ws *sessionWorkspace) *contain.Program {
+	return s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role), Work: s.work, Temp: s.temp, Dir: ws.dir,
+		Argv: command.Argv, Env: command.Env})
+}
+
+// containCheck returns what a check of the session's work may do in a folder.
+func (s *session) containCheck(dir string) func(workspace.Check, workspace.Environment, string) *contain.Program {
+	c := s.crew.box.Config
+	return func(check workspace.Check, environment workspace.Environment, session string) *contain.Program {
+		due := contain.Check{Work: s.work, Session: session, Dir: dir, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
+		if i := slices.IndexFunc(c.Checks, func(configured config.Check) bool { return configured.Name == check.Name }); i >= 0 {
+			due.Config = c.Checks[i]
+		}
+		return s.crew.site.Check(due)
+	}
+}
+
+// recordedPolicy returns what the ledger records about a policy, and stores the policy.
+func (c *Crew) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
+	if !p.Restricted() {
+		return rules.Sandbox{Mode: string(sandbox.Off)}, nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return rules.Sandbox{}, err
+	}
+	digest, err := c.put(text)
+	return rules.Sandbox{Mode: string(p.Mode), Network: p.Network.String(), Layers: c.support.String(), Policy: digest}, err
+}
+
+// watchSize returns a channel that is closed when a working copy is larger than limits.tree. It looks until ctx is done. Looking at many
+// files takes a while, so it pauses much longer than it looks.
+func (s *session) watchSize(ctx context.Context, dir string) <-chan struct{} {
+	limit := int64(s.crew.box.Config.Limits.Tree)
+	if limit == 0 {
+		return nil
+	}
+	exceeded := make(chan struct{})
+	go func() {
+		for pause := s.crew.opts.delays.size; ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			began := time.Now()
+			if contain.Exceeds(dir, limit, s.crew.box.Dir) {
+				close(exceeded)
+				return
+			}
+			pause = max(s.crew.opts.delays.size, 50*time.Since(began))
+		}
+	}()
+	return exceeded
+}
+
+// tooLarge describes a working copy that is larger than limits.tree.
+func tooLarge(c *config.Config) string {
+	return fmt.Sprintf("the working copy is larger than %s (limits.tree)", c.Limits.Tree)
+}
+
+// limitSize returns a function that saves a working copy only if it is not larger than limits.tree. Otherwise an agent must clean it up.
+func (s *session) limitSize(dir string, save func(context.Context, string) (string, error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, message string) (string, error) {
+		c := s.crew.box.Config
+		if c.Limits.Tree > 0 && contain.Exceeds(dir, int64(c.Limits.Tree), s.crew.box.Dir) {
+			return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New(tooLarge(c)), Hint: "remove files that do not belong to the project"}
+		}
+		return save(ctx, message)
+	}
+}

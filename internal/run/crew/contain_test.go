@@ -1,0 +1,139 @@
+package crew
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
+)
+
+// needSandbox skips a test on a system that cannot enforce a sandbox.
+func needSandbox(t *testing.T) {
+	t.Helper()
+	if err := process.Support().Check(&sandbox.Policy{Mode: sandbox.Enforce, Hidden: []string{"/x"}}); err != nil {
+		t.Skip(err)
+	}
+}
+
+// attempts is a script that tries commands, and writes those that succeed to the file allowed.
+func attempts(commands ...string) string {
+	script := "cat >/dev/null\n: >allowed\ntry() { if (eval \"$1\") >/dev/null 2>&1; then echo \"$1\" >>allowed; fi; }\n"
+	for _, command := range commands {
+		script += "try '" + command + "'\n"
+	}
+	return script
+}
+
+// The agent and the check of a task can use their working copy, and nothing of the box, the key, the repository or the home folder.
+func TestAgentsAndChecksAreContained(t *testing.T) {
+	needSandbox(t)
+	good := []string{"git status", "git log", "git diff HEAD", "echo x >a && mkdir -p d && mv a d/a && rm -r d", "echo x >$HOME/file", "test -d $TMPDIR && echo x >$TMPDIR/file",
+		"test -f $HOME/file", "ls /usr/bin", "test $SIGNALBOX_SANDBOX = 1"}
+	bad := []string{"cat $PWD/../../signalbox.yaml", "cat $PWD/../../*.db", "cat $PWD/../../../../key", "echo x >.git", "rm .git", "mv .git g", "git commit --allow-empty -m x", "git update-ref refs/heads/other HEAD", "git config a.b c", "git tag x",
+		"echo x >$PWD/../../../.git/hooks/pre-commit", "cat $PWD/../../../agent.sh", "ls " + os.Getenv("HOME") + "/.ssh"}
+	// Where the folders above the working copy are in a temporary folder of the program, these succeed without an effect.
+	const vain = "for f in $PWD/../../x $PWD/../x $PWD/../../../x $PWD/../../../../x; do echo x >$f; done 2>/dev/null\n"
+	s := set(t, scene{
+		plan: task("T1"), git: true,
+		settings: "sandbox: enforce\nroles: {developer: {agent: shell}}\nchecks: [{name: contained, command: sh check.sh}]\n",
+		files: map[string]string{
+			"agent.sh": attempts(append(good, bad...)...) + vain + "echo READY_FOR_REVIEW: $SIGNALBOX_WORK\n",
+			"check.sh": attempts(append(good, bad...)...) + vain + "cat allowed\nrm allowed\n",
+		},
+	})
+	s.run()
+	allowed, err := os.ReadFile(filepath.Join(s.root, "allowed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join(good, "\n") + "\n"
+	if diff := cmp.Diff(want, string(allowed)); diff != "" {
+		t.Errorf("the agent (-want +got):\n%s", diff)
+	}
+	checked := all[rules.ChecksRan](s, "T1")
+	if len(checked) == 0 {
+		t.Fatal("no checks ran")
+	}
+	row := checked[0].Body.Rows[0]
+	if diff := cmp.Diff(want, s.blobText(row.Output)); diff != "" {
+		t.Errorf("the check (-want +got):\n%s", diff)
+	}
+	for _, name := range []string{"x", "project/x", "project/.signalbox/x", "project/.signalbox/trees/x"} {
+		if _, err := os.Lstat(filepath.Join(s.dir, name)); err == nil {
+			t.Errorf("%s was written", name)
+		}
+	}
+	// The policy is on the ledger.
+	for _, recorded := range []rules.Sandbox{all[rules.AgentStarted](s, "T1")[0].Body.Sandbox, row.Sandbox} {
+		var policy sandbox.Policy
+		if err := json.Unmarshal([]byte(s.blobText(recorded.Policy)), &policy); err != nil || recorded.Mode != "enforce" || recorded.Layers == "" || len(policy.Write) == 0 {
+			t.Errorf("recorded %+v, policy %+v, %v", recorded, policy, err)
+		}
+	}
+	// Nothing of completed work is left.
+	for _, pattern := range []string{"state/T1", "tmp/run-*"} {
+		if left, _ := filepath.Glob(filepath.Join(s.box.Dir, pattern)); len(left) > 0 {
+			t.Errorf("left behind: %q", left)
+		}
+	}
+}
+
+// In a shared folder the box is hidden.
+func TestSharedFolderHidesTheBox(t *testing.T) {
+	needSandbox(t)
+	s := set(t, scene{
+		plan: task("T1"), settings: "sandbox: enforce\nroles: {developer: {agent: shell}}\n",
+		files: map[string]string{"agent.sh": attempts("echo x >shared", "cat .signalbox/signalbox.yaml", "echo x >.signalbox/x", "cat ../key", "echo x >$HOME/file") +
+			"echo READY_FOR_REVIEW: $SIGNALBOX_WORK\n"},
+	})
+	s.run()
+	allowed, err := os.ReadFile(filepath.Join(s.root, "allowed"))
+	if diff := cmp.Diff("echo x >shared\necho x >$HOME/file\n", string(allowed)); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// An agent whose working copy becomes too large is ended, and a larger one is not saved.
+func TestTreeIsTooLarge(t *testing.T) {
+	delays := defaultDelays()
+	delays.size = time.Millisecond
+	s := set(t, scene{
+		plan: task("T1"), git: true, settings: "limits: {tree: 1MB}\n", options: Options{delays: delays},
+		script: `
+on developer T1 attempt 1:
+    run head -c 2000000 /dev/zero >large
+    hang
+on developer T1 attempt 2:
+    expect larger than 1MB
+    run rm large
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	failed := all[rules.AgentFailed](s, "T1")
+	if len(failed) != 1 || failed[0].Body.Cause != string(rules.FailCrash) || !strings.Contains(failed[0].Body.Detail, "the working copy is larger than 1MB (limits.tree)") {
+		t.Errorf("failures %+v", failed)
+	}
+}
+
+func (s *stage) blobText(digest [32]byte) string {
+	s.t.Helper()
+	r, err := s.box.Journal.GetBlob(s.t.Context(), digest)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}
