@@ -128,8 +128,12 @@ func CheckSandboxes(c *config.Config, project Project, dir string) (notes []stri
 
 // contain returns what the session's agent may do in its workspace.
 func (s *session) contain(name string, configured config.Agent, command agent.Command, ws *sessionWorkspace) *contain.Program {
-	return s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role), Work: s.work, Temp: s.temp, Dir: ws.dir,
+	p := s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role), Work: s.work, Temp: s.temp, Dir: ws.dir,
 		Argv: command.Argv, Env: command.Env})
+	for ws.tooLarge && contain.Exceeds(ws.dir, p.Limit, s.crew.box.Dir) {
+		p.Limit *= 2 // so that the agent has time to clean it up
+	}
+	return p
 }
 
 // containCheck returns what a check of the session's work may do in a folder.
@@ -157,10 +161,9 @@ func (c *Crew) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
 	return rules.Sandbox{Mode: string(p.Mode), Network: p.Network.String(), Layers: c.support.String(), Policy: digest}, err
 }
 
-// watchSize returns a channel that is closed when a working copy is larger than limits.tree. It looks until ctx is done. Looking at many
+// watchSize returns a channel that is closed when a working copy is larger than a limit; 0 means no limit. It looks until ctx is done. Looking at many
 // files takes a while, so it pauses much longer than it looks.
-func (s *session) watchSize(ctx context.Context, dir string) <-chan struct{} {
-	limit := int64(s.crew.box.Config.Limits.Tree)
+func (s *session) watchSize(ctx context.Context, dir string, limit int64) <-chan struct{} {
 	if limit == 0 {
 		return nil
 	}
@@ -183,9 +186,11 @@ func (s *session) watchSize(ctx context.Context, dir string) <-chan struct{} {
 	return exceeded
 }
 
-// tooLarge describes a working copy that is larger than limits.tree.
-func tooLarge(c *config.Config) string {
-	return fmt.Sprintf("the working copy is larger than %s (limits.tree)", c.Limits.Tree)
+// errTooLarge means that a working copy is larger than limits.tree.
+var errTooLarge = errors.New("the working copy is larger")
+
+func tooLarge(c *config.Config) error {
+	return fmt.Errorf("%w than %s (limits.tree)", errTooLarge, c.Limits.Tree)
 }
 
 // limitSize returns a function that saves a working copy only if it is not larger than limits.tree. Otherwise an agent must clean it up.
@@ -193,7 +198,7 @@ func (s *session) limitSize(dir string, save func(context.Context, string) (stri
 	return func(ctx context.Context, message string) (string, error) {
 		c := s.crew.box.Config
 		if c.Limits.Tree > 0 && contain.Exceeds(dir, int64(c.Limits.Tree), s.crew.box.Dir) {
-			return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New(tooLarge(c)), Hint: "remove files that do not belong to the project"}
+			return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: tooLarge(c), Hint: "remove files that do not belong to the project"}
 		}
 		return save(ctx, message)
 	}

@@ -99,7 +99,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			return rules.FailStall
 		case <-sup.tooLarge:
 			sup.program.Stop(config.Grace)
-			sup.limit = tooLarge(config)
+			sup.limit = tooLarge(config).Error()
 			return rules.FailCrash
 		case <-sup.listener.turnEnded:
 			if cause := sup.handleTurnEnd(ctx); cause != "" {

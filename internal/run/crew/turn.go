@@ -156,7 +156,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
 	measuring, stop := context.WithCancel(ctx)
 	defer stop()
-	sup.tooLarge = s.watchSize(measuring, spec.Dir)
+	sup.tooLarge = s.watchSize(measuring, spec.Dir, contained.Limit)
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
 	t.gaveUp, t.limit = sup.gaveUp, sup.limit
 	t.exit = running.Wait()

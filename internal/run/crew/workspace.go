@@ -17,6 +17,8 @@ type sessionWorkspace struct {
 	// save commits what an author changed, and returns the commit; "" if the workspace has no branch.
 	save  func(ctx context.Context, message string) (string, error)
 	close func() error
+	// tooLarge reports that a previous agent left it larger than limits.tree.
+	tooLarge bool
 }
 
 // newWorkspace returns a workspace whose changes are not saved.
@@ -62,6 +64,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 			err = s.mergeBase(ctx, tree, tip)
 		}
 	}
+	ws.tooLarge = errors.Is(err, errTooLarge)
 	if workspace.NeedsAgent(err) {
 		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
 	}
