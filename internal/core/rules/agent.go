@@ -148,24 +148,19 @@ func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (
 // endTurn records the output and the cost of a turn.
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
-		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent, t.Commit, t.Interrupted})
+		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false), t.Commit, t.Interrupted,
+			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread})
 	}
 }
 
 // askBudget asks the human when a budget is spent. It runs after the signal of the turn was handled, because work that is
 // done by then, or already waits for an answer, needs no more budget.
 func (d *decider) askBudget(h report) {
-	t, p := h.Turn, d.s.delivery.Policy
-	if t == nil {
+	if h.Turn == nil {
 		return
 	}
 	done := d.answer.Phase == signalbox.PhaseCompleted || len(h.w.Task.Questions) > 0 || d.questions > 0
-	if spent := h.w.Task.Spent.plus(t.Spent); !done && h.w.Task.Kind != KindBaseline {
-		d.askTaskBudget(h.w, spent, p, h.session, h.actor)
-	}
-	if !d.s.runOnHold() {
-		d.askRunBudget(d.s.delivery.Spent.plus(t.Spent), p, h.session, h.actor)
-	}
+	d.askBudgets(h, h.Turn.spent(), done)
 }
 
 // previewRunes is how much output without a valid signal is recorded.
@@ -203,7 +198,8 @@ func firstRunes(text string, n int) string {
 	return text[:end]
 }
 
-// EndTurn records the end of a turn whose signals were handled while it ran, or that was interrupted.
+// EndTurn records the end of a turn whose signals were handled while it ran, or that was interrupted. If the turn was ended because of
+// a cap, the lease ends with it.
 type EndTurn struct {
 	Session string
 	Epoch   uint64
@@ -221,6 +217,9 @@ func (c EndTurn) decide(d *decider) error {
 		d.refuseAll(session, h.w, ReportSignal{Epoch: c.Epoch, Blob: c.Turn.Output, Refused: c.Refused})
 	}
 	d.endTurn(h)
+	if c.Turn.Cap != "" {
+		d.release(h, c.Turn.Cap.Reason())
+	}
 	d.askBudget(h)
 	return nil
 }

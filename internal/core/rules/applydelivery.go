@@ -24,10 +24,18 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	case RoleLimited:
 		limited := slices.DeleteFunc(slices.Clone(s.delivery.Limited), func(l RoleLimit) bool { return l.Role == b.Role })
 		s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
+	case AgentSpent:
+		s.applySpent(e, b.Spent.estimated(b.Estimated))
+	case AgentStarted:
+		s.openWindow(e.Time)
+		s.changeTask(e.Work, func(w *Work, t *Task) { t.Starts, t.Running = incremented(t.Starts, w.Lease.Role), Spent{} })
 	case AgentTurnEnded:
-		s.delivery.Spent = s.delivery.Spent.plus(b.Spent)
+		s.applySpent(e, b.Spent.estimated(b.Estimated))
 		s.changeTask(e.Work, func(w *Work, t *Task) {
-			t.Spent, t.Output = t.Spent.plus(b.Spent), b.Output
+			t.Running, t.Output = Spent{}, b.Output
+			if b.Thread != nil {
+				t.Thread = b.Thread
+			}
 			if b.Interrupted && w.Lease != nil && isAuthor(w.Lease.Role) {
 				t.Context = interruptedContext
 			}
@@ -57,8 +65,6 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 // apply folds an event that changes only the task.
 func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	switch b := body.(type) {
-	case AgentStarted:
-		t.Starts = incremented(t.Starts, w.Lease.Role)
 	case ProgressReported:
 		t.Progress = &Progress{b.Activity, b.Percent, e.Time}
 	case ReworkOrdered:

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -9,11 +10,15 @@ import (
 
 // exhausted returns which part of the budget is used up and by how much, "" if none is.
 func (b Budget) exhausted(s Spent) string {
+	mark := ""
+	if s.EstimatedTokens > 0 {
+		mark = ", estimated"
+	}
 	switch {
 	case b.Tokens > 0 && s.Tokens >= b.Tokens:
-		return fmt.Sprintf("%d of %d tokens", s.Tokens, b.Tokens)
+		return fmt.Sprintf("%d of %d tokens%s", s.Tokens, b.Tokens, mark)
 	case b.CostMicros > 0 && s.CostMicros >= b.CostMicros:
-		return fmt.Sprintf("cost $%s of $%s", dollars(s.CostMicros), dollars(b.CostMicros))
+		return fmt.Sprintf("cost $%s of $%s%s", dollars(s.CostMicros), dollars(b.CostMicros), mark)
 	case b.Time > 0 && s.Time >= b.Time:
 		return fmt.Sprintf("time %s of %s", s.Time.Round(time.Second), b.Time)
 	}
@@ -36,15 +41,43 @@ func (t *Task) budget(p *Policy) (b Budget, setting string) {
 	return p.Task, "budget.task in signalbox.yaml"
 }
 
-// askTaskBudget asks the human if a task has spent its budget.
-func (d *decider) askTaskBudget(w *Work, spent Spent, p *Policy, session, actor string) {
+// isBudgetSpent reports whether a task has spent its budget under a policy.
+func (t *Task) isBudgetSpent(p *Policy) bool {
+	budget, _ := t.budget(p)
+	return budget.exhausted(t.Spent.minus(t.Granted)) != ""
+}
+
+const howToContinue = "Continue with the same amount again? You can also raise the setting and run the plan again."
+
+// askTaskBudget asks the human if a task has spent its budget, and reports whether it has.
+func (d *decider) askTaskBudget(w *Work, spent Spent, p *Policy, session, actor string) bool {
+	if p == nil {
+		return false
+	}
+	budget, setting := w.Task.budget(p)
+	used := budget.exhausted(spent.minus(w.Task.Granted))
+	if used != "" {
+		d.ask(w.ID, session, actor, AskedBudget, signalbox.Hash{}, "%s has spent its budget: %s (%s). "+howToContinue, w.ID, used, setting)
+	}
+	return used != ""
+}
+
+// askTurnBudget asks the human if a turn has spent its budget.
+func (d *decider) askTurnBudget(h report, spent Spent, p *Policy) {
+	if used := p.Turn.exhausted(spent); used != "" {
+		text := fmt.Sprintf("a turn of the %s on %s has spent its budget: %s (budget.turn in signalbox.yaml). "+howToContinue, h.role, h.w.ID, used)
+		d.askQuestion(h.w.ID, h.session, h.actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapTurn, Spent: spent})
+	}
+}
+
+// askRoleBudget asks the human if a role has spent its budget.
+func (d *decider) askRoleBudget(role signalbox.Role, spent Spent, p *Policy, session, actor string) {
 	if p == nil {
 		return
 	}
-	budget, setting := w.Task.budget(p)
-	if used := budget.exhausted(spent.minus(w.Task.Granted)); used != "" {
-		d.ask(w.ID, session, actor, AskedBudget, signalbox.Hash{},
-			"%s has spent its budget: %s (%s). Continue with the same amount again? You can also raise the setting and run the plan again.", w.ID, used, setting)
+	if used := p.budget(role).exhausted(spent.minus(d.s.roleSpent(role).Granted)); used != "" {
+		text := fmt.Sprintf("the role %s has spent its budget: %s (roles.%s.budget in signalbox.yaml). "+howToContinue, role, used, role)
+		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapRole, Role: role})
 	}
 }
 
@@ -54,8 +87,7 @@ func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) {
 		return
 	}
 	if used := p.Run.exhausted(spent.minus(d.s.delivery.Granted)); used != "" {
-		d.ask("", session, actor, AskedBudget, signalbox.Hash{},
-			"the run has spent its budget: %s (budget.run in signalbox.yaml). Continue with the same amount again? You can also raise the setting and run the plan again.", used)
+		d.ask("", session, actor, AskedBudget, signalbox.Hash{}, "the run has spent its budget: %s (budget.run in signalbox.yaml). "+howToContinue, used)
 	}
 }
 
@@ -63,26 +95,38 @@ func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) {
 // refusals caused.
 func (d *decider) raiseBudgets(p *Policy, actor string) {
 	if s := &d.s.delivery; p.Run.exhausted(s.Spent.minus(s.Granted)) == "" {
-		d.answerBudget("", s.NoBudget, actor)
+		d.answerBudget("", "", s.NoBudget, actor)
+	}
+	for _, r := range d.s.delivery.Roles {
+		if p.budget(r.Role).exhausted(r.Spent.minus(r.Granted)) == "" {
+			d.answerBudget("", r.Role, r.Paused, actor)
+		}
 	}
 	for _, w := range d.s.works {
-		if w.Task == nil || w.Done() {
-			continue
-		}
-		if budget, _ := w.Task.budget(p); budget.exhausted(w.Task.Spent.minus(w.Task.Granted)) == "" {
-			d.answerBudget(w.ID, w.Task.NoBudget, actor)
+		if w.Task != nil && !w.Done() && !w.Task.isBudgetSpent(p) && !d.s.isTurnSpent(w.ID, p) {
+			d.answerBudget(w.ID, "", w.Task.NoBudget, actor)
 		}
 	}
 }
 
-// answerBudget continues work, or the run if work is "", because its budget was raised.
-func (d *decider) answerBudget(work string, paused bool, actor string) {
+// isTurnSpent reports whether the last question about a budget of the work is about a turn that exceeded what the policy allows.
+func (s *State) isTurnSpent(work string, p *Policy) bool {
+	for _, q := range slices.Backward(s.delivery.Questions) {
+		if q.Kind == AskedBudget && q.Work == work {
+			return q.Cap == CapTurn && p.Turn.exhausted(q.Spent) != ""
+		}
+	}
+	return false
+}
+
+// answerBudget continues work, or a role or the run if work is "", because its budget was raised.
+func (d *decider) answerBudget(work string, role signalbox.Role, paused bool, actor string) {
 	for _, q := range d.s.delivery.Questions {
-		if q.Open() && q.Kind == AskedBudget && q.Work == work {
+		if q.Open() && q.Kind == AskedBudget && q.Work == work && q.Role == role {
 			d.record(work, "", actor, QuestionAnswered{Question: q.ID, Answer: "the budget was raised", Withdrawn: true, NoGrant: true})
 		}
 	}
 	if paused {
-		d.record(work, "", actor, Resumed{})
+		d.record(work, "", actor, Resumed{Role: role})
 	}
 }

@@ -34,7 +34,10 @@ type delivery struct {
 	Spent  Spent `json:"spent,omitzero"`
 	// Granted is what was already spent when the human last extended the budget of the run.
 	Granted Spent `json:"granted,omitzero"`
-	Paused  bool  `json:"paused,omitempty"`
+	// Roles has the roles that have a budget, and Window the use of the token window.
+	Roles  []RoleSpent `json:"roles,omitempty"`
+	Window *WindowUse  `json:"window,omitempty"`
+	Paused bool        `json:"paused,omitempty"`
 	// NoBudget means that the run is paused because the human refused to extend its budget.
 	NoBudget  bool   `json:"no_budget,omitempty"`
 	Cancelled string `json:"cancelled,omitempty"`
@@ -99,7 +102,7 @@ func (s *State) Limited(role signalbox.Role) time.Time {
 	return time.Time{}
 }
 
-// NextWake returns when the next rate limit ends; ok is false if there is none.
+// NextWake returns when the next rate limit or a used-up token window ends; ok is false if there is none.
 func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	earlier := func(t time.Time) {
 		if t.After(now) && (!ok || t.Before(at)) {
@@ -109,6 +112,7 @@ func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	for _, l := range s.delivery.Limited {
 		earlier(l.Until)
 	}
+	earlier(s.WindowEnd(now))
 	return at, ok
 }
 

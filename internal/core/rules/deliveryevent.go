@@ -92,8 +92,30 @@ type AgentTurnEnded struct {
 	// Commit is the commit with everything that the agent changed, if it works on a branch. It is what is checked if the turn
 	// reports the work as ready, wherever the branch is by then.
 	Commit string `json:"commit,omitempty"`
-	// Interrupted means that signalbox ended the agent because the run was stopped.
+	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.
 	Interrupted bool `json:"interrupted,omitempty"`
+	// Cap is the limit of spending because of which signalbox ended the agent.
+	Cap Cap `json:"cap,omitempty"`
+	// Estimated means that the tokens, and a cost that follows from them, are an estimate.
+	Estimated bool   `json:"estimated,omitempty"`
+	Model     string `json:"model,omitempty"`
+	// Thread is the program's own session and what it has used in all turns, if the program reports only that.
+	Thread *Thread `json:"thread,omitempty"`
+}
+
+// Thread is a session of an agent program, and what it has used in all of its turns.
+type Thread struct {
+	ID     string `json:"id"`
+	Input  int64  `json:"input"`
+	Cached int64  `json:"cached,omitempty"`
+	Output int64  `json:"output"`
+}
+
+// AgentSpent records what the running turn of an agent has used so far, if that is limited. The turn's end replaces it.
+type AgentSpent struct {
+	Epoch     uint64 `json:"epoch"`
+	Spent     Spent  `json:"spent"`
+	Estimated bool   `json:"estimated,omitempty"`
 }
 
 // ProgressReported records a checkpoint.
@@ -348,6 +370,11 @@ type QuestionAsked struct {
 	Kind     QuestionKind   `json:"kind"`
 	Text     string         `json:"text"`
 	Body     signalbox.Hash `json:"body,omitzero"`
+	// Cap is which budget is spent, if it is not that of the task or the run. Role is the role if that is CapRole, and Spent what
+	// the turn has used if it is CapTurn.
+	Cap   Cap            `json:"cap,omitempty"`
+	Role  signalbox.Role `json:"role,omitempty"`
+	Spent Spent          `json:"spent,omitzero"`
 }
 
 // QuestionAnswered records the human's answer. Withdrawn means that the question no longer matters.
@@ -387,10 +414,14 @@ type Paused struct {
 	Reason string `json:"reason,omitempty"`
 	// Budget means that the human refused to extend a budget. A higher budget in the configuration or the plan ends the pause.
 	Budget bool `json:"budget,omitempty"`
+	// Role is the role that is paused, if only that is.
+	Role signalbox.Role `json:"role,omitempty"`
 }
 
 // Resumed ends a pause.
-type Resumed struct{}
+type Resumed struct {
+	Role signalbox.Role `json:"role,omitempty"`
+}
 
 // Cancelled ends the work on a task, or on the whole run if the event names no work. Retried undoes it.
 type Cancelled struct {
@@ -409,6 +440,7 @@ func (TaskReplanned) eventType() string         { return TypeTaskReplanned }
 func (PlanLoaded) eventType() string            { return TypePlanLoaded }
 func (AgentStarted) eventType() string          { return TypeAgentStarted }
 func (AgentTurnEnded) eventType() string        { return TypeAgentTurnEnded }
+func (AgentSpent) eventType() string            { return TypeAgentSpent }
 func (ProgressReported) eventType() string      { return TypeProgressReported }
 func (ReworkOrdered) eventType() string         { return TypeReworkOrdered }
 func (IncompleteLogged) eventType() string      { return TypeIncompleteLogged }

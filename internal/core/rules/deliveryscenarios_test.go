@@ -20,6 +20,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-two-plans", "A second plan with the same ids has its own tasks; the file of the first is overwritten and becomes a new plan.", twoPlans},
 	{"delivery-commits", "The ledger names the commit that is checked, approved and merged; a branch and the base are moved by others; a task changes nothing.", commits},
 	{"delivery-conflicts", "A task conflicts with the base before its checks, and when it is merged; markers are left, a submodule is the human's, and the base moves back.", conflicts},
+	{"delivery-spending", "Agents reach the budgets of a turn, a role and the run, and a token window, while they work; one restarts without an end of its turn.", spending},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 }
 
@@ -301,4 +302,35 @@ func orders(b *box) {
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	order(OrderCancel, "")
 	order(OrderRetry, "")
+}
+
+func spending(b *box) {
+	p := policy()
+	p.Turn, p.Run = Budget{Tokens: 1000}, Budget{CostMicros: 5_000_000}
+	p.RoleBudgets = []RoleBudget{{signalbox.RoleDeveloper, Budget{Tokens: 2500}}}
+	p.Window = TokenWindow{Tokens: 3000, Every: 5 * time.Hour}
+	planned(b, p, todo("t1"), todo("t2"))
+	one := b.starts(signalbox.RoleDeveloper)
+	b.uses(one, Spent{Tokens: 400, CostMicros: 10_000})
+	b.uses(one, Spent{Tokens: 1100, CostMicros: 20_000})
+	b.capped(one, Spent{Tokens: 1150, CostMicros: 21_000}, CapTurn)
+	b.answer("t1", AskedBudget, "yes")
+	one = b.starts(signalbox.RoleDeveloper) // it is killed, and its usage stays
+	b.do(ReportUsage{Session: one.Session, Epoch: one.Lease.Epoch, Spent: Spent{Tokens: 800}, Estimated: true})
+	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch, Reason: "the crew was stopped"})
+	one, two := b.starts(signalbox.RoleDeveloper), b.starts(signalbox.RoleDeveloper)
+	b.uses(one, Spent{Tokens: 300})
+	b.uses(two, Spent{Tokens: 300})
+	b.capped(one, Spent{Tokens: 300}, CapRole)
+	b.capped(two, Spent{Tokens: 300}, CapRole)
+	b.answer("", AskedBudget, "no")
+	b.do(Order{What: OrderResume, Actor: "op"})
+	b.answer("", AskedBudget, "yes")
+	one = b.starts(signalbox.RoleDeveloper)
+	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Spent: Spent{Tokens: 600, CostMicros: 30_000, Time: time.Minute}, Interrupted: true, Cap: CapWindow,
+		Model: "m-1", Thread: &Thread{"th-1", 500, 20, 100}}})
+	b.pass(5 * time.Hour)
+	one = b.starts(signalbox.RoleDeveloper)
+	b.uses(one, Spent{CostMicros: 5_000_000})
+	b.capped(one, Spent{CostMicros: 5_000_000}, CapRun)
 }

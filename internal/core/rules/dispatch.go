@@ -107,9 +107,9 @@ func (s *State) next(roles []signalbox.Role, byHand int, now time.Time) (*Work, 
 		return nil, ""
 	}
 	planned := s.delivery.Policy != nil && !s.delivery.Loading && s.delivery.Cancelled == ""
-	use := s.slotsInUse()
+	use, windowEnd := s.slotsInUse(), s.WindowEnd(now)
 	for n, role := range dispatchOrder {
-		if !slices.Contains(roles, role) {
+		if !slices.Contains(roles, role) || isAgent(role) && !windowEnd.IsZero() {
 			continue
 		}
 		if planned && s.ready[n].first() >= 0 && !now.Before(s.Limited(role)) && s.hasSlot(use, role) {
@@ -173,14 +173,14 @@ func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
 	case signalbox.RoleMerger:
 		return u.roles[n] == 0
 	case signalbox.RoleExpert:
-		return u.all < p.Slots && !s.runOnHold() // expertHasSlot checks the slots of the expert
+		return u.all < p.Slots && !s.runOnHold() && !s.roleOnHold(role) // expertHasSlot checks the slots of the expert
 	}
-	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold()
+	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold() && !s.roleOnHold(role)
 }
 
 // runOnHold reports whether a question about the whole run is open.
 func (s *State) runOnHold() bool {
-	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" })
+	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == "" })
 }
 
 // pickFor returns the work to start next for the role with this index in dispatchOrder: the highest priority, then the one that

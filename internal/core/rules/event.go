@@ -214,6 +214,7 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypePlanLoaded:            decodeAs[PlanLoaded],
 	TypeAgentStarted:          decodeAs[AgentStarted],
 	TypeAgentTurnEnded:        decodeAs[AgentTurnEnded],
+	TypeAgentSpent:            decodeAs[AgentSpent],
 	TypeProgressReported:      decodeAs[ProgressReported],
 	TypeReworkOrdered:         decodeAs[ReworkOrdered],
 	TypeIncompleteLogged:      decodeAs[IncompleteLogged],

@@ -27,6 +27,7 @@ const (
 	TypePlanLoaded            = "PlanLoaded"
 	TypeAgentStarted          = "AgentStarted"
 	TypeAgentTurnEnded        = "AgentTurnEnded"
+	TypeAgentSpent            = "AgentSpent"
 	TypeProgressReported      = "ProgressReported"
 	TypeReworkOrdered         = "ReworkOrdered"
 	TypeIncompleteLogged      = "IncompleteLogged"

@@ -105,7 +105,8 @@ func (c ResumeSession) decide(d *decider) error {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
 	}
 	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role) // the session with the oldest lease goes first
-	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused {
+	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused ||
+		d.s.Overspent(h.w.ID, h.role, d.at) != "" {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
 	}
 	d.answer.Seq = d.recordFor(h, SessionResumed{c.Epoch})

@@ -441,7 +441,7 @@ func TestHandlerAwaitDivineResponse(t *testing.T) {
 	a := b.dispatch(signalbox.RoleCritic)
 	d := b.sayMore(a, "divine_clarification", func(h *ReportSignal) { h.Fields.Summary, h.Body = "Which calendar?", signalbox.Hash{4} })
 	wantTypes(t, d, "SignalHeard t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
-	wantBody(t, d, QuestionAsked{"Q-1", AskedClarification, "Which calendar?", signalbox.Hash{4}})
+	wantBody(t, d, QuestionAsked{Question: "Q-1", Kind: AskedClarification, Text: "Which calendar?", Body: signalbox.Hash{4}})
 	wantAnswer(t, Answer{At: b.now, Seq: d.Events[0].Seq, Work: "t1", Phase: signalbox.PhaseBlocked, Session: a.Session, Questions: []string{"Q-1"}}, d.Answer)
 	b.wantDispatch(signalbox.RoleDeveloper, "t3")
 	b.wantNothing(signalbox.RoleCritic, signalbox.RoleDeveloper)

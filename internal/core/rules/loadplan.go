@@ -202,9 +202,9 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 		d.retry(w, c.Actor, backInPlan)
 	}
 	d.record(w.ID, "", c.Actor, replanned)
-	raised := Task{Budget: t.Budget}
-	if budget, _ := raised.budget(d.s.delivery.Policy); budget.exhausted(w.Task.Spent.minus(w.Task.Granted)) == "" {
-		d.answerBudget(w.ID, w.Task.NoBudget, c.Actor)
+	raised := Task{Budget: t.Budget, Spent: w.Task.Spent, Granted: w.Task.Granted}
+	if p := d.s.delivery.Policy; !raised.isBudgetSpent(p) && !d.s.isTurnSpent(w.ID, p) {
+		d.answerBudget(w.ID, "", w.Task.NoBudget, c.Actor)
 	}
 	if w.Task.Text != t.Text {
 		d.restart(w, c.Actor)

@@ -107,10 +107,17 @@ func (c Order) run(d *decider) error {
 		if s.Cancelled != "" {
 			return refusef(signalbox.CodeFailed, "signalbox retry undoes that", "the run is cancelled (%s)", s.Cancelled)
 		}
-		if d.answer.Repeated = !s.Paused; s.Paused {
+		d.answer.Repeated = !s.Paused
+		if s.Paused {
 			d.answer.Seq = d.record("", "", c.Actor, Resumed{})
 			if !d.s.runOnHold() {
 				d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+			}
+		}
+		for _, r := range s.Roles {
+			if r.Paused {
+				d.answer.Repeated, d.answer.Seq = false, d.record("", "", c.Actor, Resumed{Role: r.Role})
+				d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
 			}
 		}
 	case OrderCancel:
@@ -126,6 +133,11 @@ func (c Order) run(d *decider) error {
 		d.answer.Seq = d.record("", "", c.Actor, Retried{c.Reason})
 		if !d.s.runOnHold() {
 			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+		}
+		for _, r := range s.Roles {
+			if r.Paused {
+				d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
+			}
 		}
 		n := 0
 		for _, w := range d.s.works {
@@ -195,12 +207,25 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 	if e.Work == "" {
 		switch b := body.(type) {
 		case Paused:
+			if b.Role != "" {
+				s.changeRole(b.Role, func(r *RoleSpent) { r.Paused = true })
+				return
+			}
 			s.delivery.Paused, s.delivery.NoBudget = true, b.Budget
 		case Resumed:
+			if b.Role != "" {
+				s.changeRole(b.Role, func(r *RoleSpent) { r.Paused = false })
+				return
+			}
 			s.delivery.Paused, s.delivery.NoBudget = false, false
 		case Cancelled:
 			s.delivery.Cancelled = b.Reason
 		case Retried:
+			for _, r := range s.delivery.Roles {
+				if r.Paused {
+					s.changeRole(r.Role, func(r *RoleSpent) { r.Paused = false })
+				}
+			}
 			s.delivery.Cancelled, s.delivery.Paused, s.delivery.NoBudget, s.delivery.Limited = "", false, false, nil
 		}
 		return

@@ -183,7 +183,10 @@ func (s *State) openPlan(b PlanOpened) {
 	default:
 		s.delivery.Plans = append(slices.Clip(s.delivery.Plans), record)
 		if !b.Adopts {
-			s.delivery.Granted = s.delivery.Spent // the budget of the run is for this plan
+			s.delivery.Granted = s.delivery.Spent // the budgets of the run and its roles are for this plan
+			for _, r := range s.delivery.Roles {
+				s.changeRole(r.Role, func(r *RoleSpent) { r.Granted = r.Spent })
+			}
 		}
 	}
 	if !b.Adopts {

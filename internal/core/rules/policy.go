@@ -25,6 +25,23 @@ type Policy struct {
 	Limits       Limits `json:"limits"`
 	Run          Budget `json:"run_budget,omitzero"`
 	Task         Budget `json:"task_budget,omitzero"`
+	// Turn is for each turn of an agent, and RoleBudgets for all agents of a role together.
+	Turn        Budget       `json:"turn_budget,omitzero"`
+	RoleBudgets []RoleBudget `json:"role_budgets,omitempty"`
+	// Window limits the tokens of all agents in a time.
+	Window TokenWindow `json:"token_window,omitzero"`
+}
+
+// RoleBudget is what all agents of a role may spend.
+type RoleBudget struct {
+	Role   signalbox.Role `json:"role"`
+	Budget Budget         `json:"budget"`
+}
+
+// TokenWindow is how many tokens agents may use in a time that starts with the first use. Then they wait for its end.
+type TokenWindow struct {
+	Tokens int64         `json:"tokens,omitempty"`
+	Every  time.Duration `json:"every,omitempty"`
 }
 
 // RoleSlots is how many agents of a role can run at once.
@@ -80,14 +97,34 @@ type Spent struct {
 	Tokens     int64         `json:"tokens,omitempty"`
 	CostMicros int64         `json:"cost_micros,omitempty"`
 	Time       time.Duration `json:"time,omitempty"`
+	// EstimatedTokens is how many of Tokens are an estimate, because the program did not report them.
+	EstimatedTokens int64 `json:"estimated_tokens,omitempty"`
 }
 
 func (s Spent) plus(other Spent) Spent {
-	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time}
+	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time, s.EstimatedTokens + other.EstimatedTokens}
 }
 
 func (s Spent) minus(other Spent) Spent {
-	return Spent{s.Tokens - other.Tokens, s.CostMicros - other.CostMicros, s.Time - other.Time}
+	return Spent{s.Tokens - other.Tokens, s.CostMicros - other.CostMicros, s.Time - other.Time, s.EstimatedTokens - other.EstimatedTokens}
+}
+
+// estimated returns s with all of its tokens marked as an estimate, if they are one.
+func (s Spent) estimated(estimate bool) Spent {
+	if s.EstimatedTokens = 0; estimate {
+		s.EstimatedTokens = s.Tokens
+	}
+	return s
+}
+
+// budget returns the budget of a role, zero if it has none.
+func (p *Policy) budget(role signalbox.Role) Budget {
+	for _, r := range p.RoleBudgets {
+		if r.Role == role {
+			return r.Budget
+		}
+	}
+	return Budget{}
 }
 
 func (p *Policy) slots(role signalbox.Role) int {
@@ -139,6 +176,14 @@ func policyFault(p *Policy) string {
 		if r.Slots < 0 || r.Role == "" {
 			return "the slots of a role must not be negative, and the role must have a name"
 		}
+	}
+	for _, r := range p.RoleBudgets {
+		if r.Role == "" {
+			return "the role of a budget must have a name"
+		}
+	}
+	if (p.Window.Tokens > 0) != (p.Window.Every > 0) || p.Window.Tokens < 0 {
+		return "a token window must have a number of tokens and a time"
 	}
 	for _, e := range p.Experts {
 		if fault := idFault(e.Name); fault != "" {

@@ -123,7 +123,7 @@ func TestImpuritiesAreFound(t *testing.T) {
 var bodies = []body{
 	BoxOpened{}, RulesUpgraded{}, WorkOpened{}, LeaseGranted{}, LeaseRenewed{}, LeaseReleased{}, LeaseExpired{}, SignalHeard{},
 	SignalRefused{}, AgentSessionCompleted{}, PhaseChanged{}, WorkUnblocked{}, BlobRedacted{}, TurnSignalHeard{},
-	PolicySet{}, PlanOpened{}, TaskPlanned{}, TaskReplanned{}, PlanLoaded{}, AgentStarted{}, AgentTurnEnded{},
+	PolicySet{}, PlanOpened{}, TaskPlanned{}, TaskReplanned{}, PlanLoaded{}, AgentStarted{}, AgentTurnEnded{}, AgentSpent{},
 	ProgressReported{}, ReworkOrdered{}, IncompleteLogged{}, BlockerAdded{}, TaskExpanded{}, ChecksRan{},
 	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, RemediationNeeded{}, HealthAudited{}, RemediationRetried{},
 	RemediationEnded{}, ExpertRequested{}, ExpertAdvised{}, ExpertRegistered{}, SessionParked{}, SessionResumed{},

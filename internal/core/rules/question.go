@@ -43,6 +43,10 @@ type Question struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 	Asked   time.Time      `json:"asked"`
 	Seq     uint64         `json:"seq"`
+	// Cap, Role and Spent describe a budget that is not that of the task or the run.
+	Cap   Cap            `json:"cap,omitempty"`
+	Role  signalbox.Role `json:"role,omitempty"`
+	Spent Spent          `json:"spent,omitzero"`
 
 	Answer    string    `json:"answer,omitempty"`
 	Actor     string    `json:"actor,omitempty"`
@@ -85,7 +89,7 @@ func (c AnswerQuestion) decide(d *decider) error {
 	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer, NoGrant: refused})
 	if refused {
 		d.answer.Paused = true
-		d.record(q.Work, "", c.Actor, Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true})
+		d.record(q.Work, "", c.Actor, Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true, Role: q.Role})
 	}
 	if q.Work == "" {
 		return nil
@@ -158,11 +162,16 @@ func (d *decider) unblock(w *Work, actor, question string) {
 
 // ask asks the human a question. The work waits for the answer.
 func (d *decider) ask(work, session, actor string, kind QuestionKind, body signalbox.Hash, format string, args ...any) string {
+	return d.askQuestion(work, session, actor, QuestionAsked{Kind: kind, Text: sanitize(fmt.Sprintf(format, args...), maxText), Body: body})
+}
+
+// askQuestion asks a question whose id is not set yet.
+func (d *decider) askQuestion(work, session, actor string, q QuestionAsked) string {
 	d.questions++
-	id := fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
-	d.answer.Questions = append(d.answer.Questions, id)
-	d.record(work, session, actor, QuestionAsked{id, kind, sanitize(fmt.Sprintf(format, args...), maxText), body})
-	return id
+	q.Question = fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
+	d.answer.Questions = append(d.answer.Questions, q.Question)
+	d.record(work, session, actor, q)
+	return q.Question
 }
 
 // block asks the human and moves the work to BLOCKED. It continues in its current phase.
@@ -174,7 +183,8 @@ func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format
 func (s *State) applyQuestion(e *signalbox.Event, body body) {
 	switch b := body.(type) {
 	case QuestionAsked:
-		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq}
+		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq,
+			Cap: b.Cap, Role: b.Role, Spent: b.Spent}
 		s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
 		if e.Work != "" {
 			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = appendUnique(t.Questions, b.Question) })
@@ -189,8 +199,11 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			}
 		}
 		if e.Work == "" {
-			if !b.NoGrant {
-				s.delivery.Granted = s.delivery.Spent // questions without work are about the budget of the run
+			if q, _ := s.Question(b.Question); b.NoGrant {
+			} else if q.Role != "" {
+				s.changeRole(q.Role, func(r *RoleSpent) { r.Granted = r.Spent })
+			} else {
+				s.delivery.Granted = s.delivery.Spent // questions without work and role are about the budget of the run
 			}
 			s.refreshAll()
 			return

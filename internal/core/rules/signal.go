@@ -78,9 +78,19 @@ type Turn struct {
 	Spent  Spent
 	// Commit is the commit with everything that the agent changed, "" if it has no branch.
 	Commit string
-	// Interrupted means that signalbox ended the agent because the run was stopped.
+	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.
 	Interrupted bool
+	// Cap is the limit of spending because of which signalbox ended the agent.
+	Cap Cap
+	// Estimated means that the tokens in Spent are an estimate.
+	Estimated bool
+	// Model is the model that was used, "" if it is not known.
+	Model string
+	// Thread is the program's own session, if what it reports is for all turns of that.
+	Thread *Thread
 }
+
+func (t *Turn) spent() Spent { return t.Spent.estimated(t.Estimated) }
 
 // holder is a session that holds the work it reports about.
 type holder struct {

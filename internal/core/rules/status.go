@@ -16,7 +16,7 @@ const (
 	StandingEmpty    Standing = "empty"    // no plan was loaded
 	StandingWorking  Standing = "working"  // something runs or can start
 	StandingAsking   Standing = "asking"   // nothing can continue without an answer or approval
-	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit ends
+	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit or a token window ends
 	StandingPaused   Standing = "paused"   // paused by the operator
 	StandingStuck    Standing = "stuck"    // nothing runs, and nothing can start
 	StandingComplete Standing = "complete" // every task is completed
@@ -35,8 +35,10 @@ type Status struct {
 	Reasons []string
 	// RunCancelled means that the operator cancelled the whole run.
 	RunCancelled bool
-	// Wake is when the rate limit ends that the run waits for; zero if it waits for none.
-	Wake time.Time
+	// Wake is when the rate limit or the token window ends that the run waits for; zero if it waits for none. Window means that it is
+	// the token window.
+	Wake   time.Time
+	Window bool
 }
 
 // Status returns the status of the whole run.
@@ -83,23 +85,24 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 	case st.Running > 0 || next != nil || s.delivery.Loading || s.delaysChecks():
 		return StandingWorking
 	case limited && s.anyLimited(now):
-		st.Wake = wake
+		st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
 		return StandingLimited
 	case len(st.Questions) > 0 || len(st.Approvals) > 0:
 		return StandingAsking
 	case s.delivery.Paused || s.anyPaused():
 		return StandingPaused
 	case limited:
-		st.Wake = wake
+		st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
 		return StandingLimited
 	}
 	return StandingStuck
 }
 
-// anyLimited reports whether something could be dispatched if its role had no rate limit.
+// anyLimited reports whether something could be dispatched if there were no rate limit and no token window.
 func (s *State) anyLimited(now time.Time) bool {
+	full := !s.WindowEnd(now).IsZero()
 	for n, role := range dispatchOrder {
-		if s.ready[n].first() >= 0 && now.Before(s.Limited(role)) {
+		if s.ready[n].first() >= 0 && (now.Before(s.Limited(role)) || full && isAgent(role)) {
 			return true
 		}
 	}
@@ -107,7 +110,7 @@ func (s *State) anyLimited(now time.Time) bool {
 }
 
 func (s *State) anyPaused() bool {
-	return slices.ContainsFunc(s.works, func(w *Work) bool { return w.Task != nil && w.Task.Paused && !w.Done() })
+	return slices.ContainsFunc(s.delivery.Roles, func(r RoleSpent) bool { return r.Paused }) || slices.ContainsFunc(s.works, func(w *Work) bool { return w.Task != nil && w.Task.Paused && !w.Done() })
 }
 
 // WaitsForApproval reports whether a task is ready to merge but for the approval that the policy demands.
@@ -129,8 +132,17 @@ func (s *State) reasons() []string {
 		reasons = append(reasons, "the run is paused")
 	}
 	for _, q := range s.delivery.Questions {
-		if q.Open() && q.Work == "" {
+		switch {
+		case !q.Open() || q.Work != "":
+		case q.Role != "":
+			reasons = append(reasons, "the role "+string(q.Role)+" waits for an answer to "+q.ID)
+		default:
 			reasons = append(reasons, "the run waits for an answer to "+q.ID)
+		}
+	}
+	for _, r := range s.delivery.Roles {
+		if r.Paused {
+			reasons = append(reasons, "the role "+string(r.Role)+" is paused")
 		}
 	}
 	for _, w := range s.works {

@@ -70,6 +70,10 @@ type Task struct {
 	Spent    Spent                  `json:"spent,omitzero"`
 	// Granted is what was already spent when the human last extended the budget.
 	Granted Spent `json:"granted,omitzero"`
+	// Running is the part of Spent that the current turn has reported.
+	Running Spent `json:"running,omitzero"`
+	// Thread is the last session of an agent program whose usage continues from turn to turn.
+	Thread *Thread `json:"thread,omitempty"`
 
 	// Findings are the problems that the next developer must fix, Answers the ids of answered questions, Advice the
 	// answers of experts, Overlaps the files that other tasks change too, and Context the problem of the previous agent.

@@ -98,6 +98,8 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return liveFault(e, w, b.Epoch)
 	case AgentTurnEnded:
 		return liveFault(e, w, b.Epoch)
+	case AgentSpent:
+		return liveFault(e, w, b.Epoch)
 	case ProgressReported:
 		return liveFault(e, w, b.Epoch)
 	case ChecksRan:

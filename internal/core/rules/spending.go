@@ -1,0 +1,218 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"signalbox"
+)
+
+// Cap is a limit of spending. An agent that reaches one is ended.
+type Cap string
+
+const (
+	CapTurn   Cap = "turn"
+	CapTask   Cap = "task"
+	CapRole   Cap = "role"
+	CapRun    Cap = "run"
+	CapWindow Cap = "window" // work continues by itself when the token window ends; otherwise the human is asked
+)
+
+// Reason says why an agent was ended, for people.
+func (c Cap) Reason() string {
+	if c == CapWindow {
+		return "the token window is used up"
+	}
+	return "the budget of the " + string(c) + " is spent"
+}
+
+// RoleSpent is what the agents of a role have used since the role has a budget.
+type RoleSpent struct {
+	Role  signalbox.Role `json:"role"`
+	Spent Spent          `json:"spent,omitzero"`
+	// Granted is what was already spent when the human last extended the budget.
+	Granted Spent `json:"granted,omitzero"`
+	// Paused means that the human refused to extend it.
+	Paused bool `json:"paused,omitempty"`
+}
+
+// WindowUse is what agents have used in a token window.
+type WindowUse struct {
+	Start  time.Time `json:"start"`
+	Tokens int64     `json:"tokens,omitempty"`
+}
+
+// ReportUsage reports what the running turn of an agent has used so far. If a budget is spent, the human is asked, and Overspent returns
+// the cap for all sessions that it applies to.
+type ReportUsage struct {
+	Session   string
+	Epoch     uint64
+	Spent     Spent
+	Estimated bool
+}
+
+func (c ReportUsage) decide(d *decider) error {
+	h, err := d.holderReport(c.Session, c.Epoch, "usage")
+	if err != nil {
+		return err
+	}
+	spent := c.Spent.estimated(c.Estimated)
+	if spent == h.w.Task.Running {
+		d.answer.Repeated = true
+		return nil
+	}
+	d.answer.Seq = d.recordFor(h, AgentSpent{c.Epoch, c.Spent.estimated(false), c.Estimated})
+	d.askBudgets(h, spent, len(h.w.Task.Questions) > 0)
+	return nil
+}
+
+// askBudgets asks the human about the budgets that a turn has spent. done means that the work itself needs no more budget, or already
+// waits for an answer.
+func (d *decider) askBudgets(h report, turn Spent, done bool) {
+	p, s := d.s.delivery.Policy, &d.s.delivery
+	more := turn.minus(h.w.Task.Running)
+	if !done && h.w.Task.Kind != KindBaseline && !d.askTaskBudget(h.w, h.w.Task.Spent.plus(more), p, h.session, h.actor) &&
+		(h.Turn == nil || h.Turn.Cap == "") { // it was asked about when the turn reached it
+		d.askTurnBudget(h, turn, p)
+	}
+	if !d.s.roleOnHold(h.role) {
+		d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.plus(more), p, h.session, h.actor)
+	}
+	if !d.s.runOnHold() {
+		d.askRunBudget(s.Spent.plus(more), p, h.session, h.actor)
+	}
+}
+
+// Overspent returns the cap because of which a session of a role must not go on with some work, "" if it may.
+func (s *State) Overspent(work string, role signalbox.Role, now time.Time) Cap {
+	for _, q := range s.delivery.Questions {
+		switch {
+		case !q.Open() || q.Kind != AskedBudget:
+		case q.Work != "":
+			if q.Work != work {
+				continue
+			}
+			if q.Cap == CapTurn {
+				return CapTurn
+			}
+			return CapTask
+		case q.Role == "":
+			return CapRun
+		case q.Role == role:
+			return CapRole
+		}
+	}
+	if !s.WindowEnd(now).IsZero() {
+		return CapWindow
+	}
+	return ""
+}
+
+// reportsPerLimit is how often a turn reports its usage on the way to a limit.
+const reportsPerLimit = 20
+
+// Allowance returns what the running turn of a role may use in addition to what it has reported, and after how much it must report its
+// usage, so that others that share a budget see it. Zero means no limit.
+func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left, report Budget) {
+	p := s.delivery.Policy
+	w, known := s.Work(work)
+	if p == nil || !known || w.Task == nil {
+		return Budget{}, Budget{}
+	}
+	limit := func(b Budget, spent Spent) {
+		tighten(&left.Tokens, b.Tokens, b.Tokens-spent.Tokens)
+		tighten(&left.CostMicros, b.CostMicros, b.CostMicros-spent.CostMicros)
+		tighten(&left.Time, b.Time, b.Time-spent.Time)
+		tighten(&report.Tokens, b.Tokens, b.Tokens/reportsPerLimit)
+		tighten(&report.CostMicros, b.CostMicros, b.CostMicros/reportsPerLimit)
+	}
+	limit(p.Turn, w.Task.Running)
+	if w.Task.Kind != KindBaseline {
+		budget, _ := w.Task.budget(p)
+		limit(budget, w.Task.Spent.minus(w.Task.Granted))
+	}
+	r := s.roleSpent(role)
+	limit(p.budget(role), r.Spent.minus(r.Granted))
+	limit(p.Run, s.delivery.Spent.minus(s.delivery.Granted))
+	limit(Budget{Tokens: p.Window.Tokens}, Spent{Tokens: s.windowTokens(now)})
+	tighten(&report.Tokens, left.Tokens, left.Tokens)
+	tighten(&report.CostMicros, left.CostMicros, left.CostMicros)
+	tighten(&report.Time, left.Time, left.Time/time.Duration(max(s.slotsInUse().all, 1))) // agents that work at once share it
+	return left, report
+}
+
+// tighten lowers an amount, of which zero is unlimited, unless there is no limit. At least 1 is left.
+func tighten[T ~int64](amount *T, limit, left T) {
+	if left = max(left, 1); limit > 0 && (*amount == 0 || left < *amount) {
+		*amount = left
+	}
+}
+
+// applySpent adds what the current turn has used since its last report to everything that has a budget.
+func (s *State) applySpent(e *signalbox.Event, turn Spent) {
+	w, _ := s.Work(e.Work)
+	more := turn.minus(w.Task.Running)
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Running = t.Spent.plus(more), turn })
+	s.delivery.Spent = s.delivery.Spent.plus(more)
+	p := s.delivery.Policy
+	if p == nil {
+		return
+	}
+	if !p.budget(w.Lease.Role).IsZero() {
+		s.changeRole(w.Lease.Role, func(r *RoleSpent) { r.Spent = r.Spent.plus(more) })
+	}
+	if p.Window.Tokens > 0 {
+		s.openWindow(e.Time)
+		s.delivery.Window = &WindowUse{s.delivery.Window.Start, max(0, s.delivery.Window.Tokens+more.Tokens)}
+	}
+}
+
+// roleSpent returns what a role has spent, zero if it has no budget.
+func (s *State) roleSpent(role signalbox.Role) RoleSpent {
+	for _, r := range s.delivery.Roles {
+		if r.Role == role {
+			return r
+		}
+	}
+	return RoleSpent{Role: role}
+}
+
+func (s *State) changeRole(role signalbox.Role, change func(*RoleSpent)) {
+	changed := s.roleSpent(role)
+	change(&changed)
+	roles := slices.Clone(s.delivery.Roles)
+	if i := slices.IndexFunc(roles, func(r RoleSpent) bool { return r.Role == role }); i >= 0 {
+		roles[i] = changed
+	} else {
+		roles = append(roles, changed)
+	}
+	s.delivery.Roles = roles
+}
+
+// roleOnHold reports whether a question about the budget of a role is open, or the human refused to extend it.
+func (s *State) roleOnHold(role signalbox.Role) bool {
+	return s.roleSpent(role).Paused || slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == role })
+}
+
+// openWindow starts a token window if there is none, or if the last one has ended.
+func (s *State) openWindow(now time.Time) {
+	if p := s.delivery.Policy; p != nil && p.Window.Tokens > 0 && (s.delivery.Window == nil || !now.Before(s.delivery.Window.Start.Add(p.Window.Every))) {
+		s.delivery.Window = &WindowUse{Start: now}
+	}
+}
+
+// windowTokens returns the tokens that were used in the current token window.
+func (s *State) windowTokens(now time.Time) int64 {
+	if p, use := s.delivery.Policy, s.delivery.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
+		return use.Tokens
+	}
+	return 0
+}
+
+// WindowEnd returns when agents may use tokens again, zero if they may now.
+func (s *State) WindowEnd(now time.Time) time.Time {
+	if p := s.delivery.Policy; p != nil && p.Window.Tokens > 0 && s.windowTokens(now) >= p.Window.Tokens {
+		return s.delivery.Window.Start.Add(p.Window.Every)
+	}
+	return time.Time{}
+}
