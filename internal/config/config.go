@@ -63,6 +63,8 @@ type Config struct {
 	// Models are the models for the oracle and for agents with a tree, by name. OracleModel resolves a name.
 	Models map[string]Model `yaml:"models"`
 	Oracle Oracle           `yaml:"oracle"`
+	// Prices are prices of models by patterns for their names, as in path.Match. PriceOf includes the built-in ones.
+	Prices map[string]Price `yaml:"prices"`
 }
 
 // Lease configures leases.

@@ -87,6 +87,8 @@ type Role struct {
 	Prompt string `yaml:"prompt"`
 	// Checkpoint is the expected time between checkpoints. Zero means none are expected.
 	Checkpoint time.Duration `yaml:"checkpoint"`
+	// Budget is for all agents of the role together.
+	Budget Budget `yaml:"budget"`
 }
 
 // Expert is an agent that other agents can ask by name.
@@ -126,10 +128,19 @@ type Environment struct {
 	Env map[string]string `yaml:"env"`
 }
 
-// Budgets limit spending.
+// Budgets limit spending. Role.Budget is that of a role.
 type Budgets struct {
 	Run  Budget `yaml:"run"`  // of the whole run
 	Task Budget `yaml:"task"` // of each task
+	Turn Budget `yaml:"turn"` // of each turn of an agent
+	// Window limits the tokens in a time. Work waits for its end.
+	Window TokenWindow `yaml:"window"`
+}
+
+// TokenWindow limits the tokens of all agents in a time that starts with the first use. Zero means no limit.
+type TokenWindow struct {
+	Tokens int64         `yaml:"tokens"`
+	Every  time.Duration `yaml:"every"`
 }
 
 // Budget limits spending. Zero means no limit.

@@ -163,6 +163,13 @@ func (c *Config) fillOracle(set places) {
 		m.KeyEnv = orDefault(m.KeyEnv, m.defaultKeyEnv())
 		c.Models[name] = m
 	}
+	for pattern, price := range c.Prices {
+		at := setting("prices", pattern)
+		setUnless(set, at.field("input"), &price.InputMicros, missing)
+		setUnless(set, at.field("output"), &price.OutputMicros, missing)
+		setUnless(set, at.field("cached"), &price.CachedMicros, price.InputMicros)
+		c.Prices[pattern] = price
+	}
 	for name, s := range c.Oracle.Servers {
 		at := setting("oracle", "servers", name)
 		setUnless(set, at.field("timeout"), &s.Timeout, c.Oracle.ToolTimeout)

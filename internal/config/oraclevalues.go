@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -80,17 +82,32 @@ func (m Model) check(at settingPath, f *faults) {
 	f.add(m.checkLimitName(at.field("max_tokens_name")))
 	f.add(checkTime(at.field("timeout"), m.Timeout))
 	f.add(checkNumber(at.field("tries"), m.Tries, maxTries))
-	if m.Price == nil {
-		return
+	if m.Price != nil {
+		m.Price.check(at.field("price"), "price: ", f)
 	}
+}
+
+// check reports a price without a part. name is how the setting begins.
+func (p Price) check(at settingPath, name string, f *faults) {
 	for _, part := range []struct {
 		name   string
 		micros int64
-	}{{"input", m.Price.InputMicros}, {"output", m.Price.OutputMicros}} {
+	}{{"input", p.InputMicros}, {"output", p.OutputMicros}} {
 		if part.micros == missing {
-			f.add(&settingError{at: at.field("price").field(part.name), fault: "missing",
-				hint: "write dollars per million tokens, as in price: {input: 3.00, output: 15.00}, or remove price"})
+			f.add(&settingError{at: at.field(part.name), fault: "missing",
+				hint: "write dollars per million tokens, as in " + name + "{input: 3.00, output: 15.00}, or remove " + strings.TrimSuffix(name, ": ")})
 		}
+	}
+}
+
+func (c *Config) checkPrices(f *faults) {
+	for _, pattern := range sortedKeys(c.Prices) {
+		at := setting("prices", pattern)
+		if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+			f.add(&settingError{at: at, onKey: true, bare: true, fault: fmt.Sprintf("%q is not a pattern for models", pattern),
+				hint: `write the name of a model, or a pattern in quotes such as "gpt-5*"`})
+		}
+		c.Prices[pattern].check(at, strconv.Quote(pattern)+": ", f)
 	}
 }
 
@@ -176,7 +193,7 @@ func (c *Config) checkCostLimit(f *faults) {
 	}
 	for _, name := range names {
 		name, wrong := c.modelNamed(name)
-		if wrong == nil && c.Models[name].Price == nil {
+		if wrong == nil && c.ModelPrice(name) == nil {
 			f.add(&settingError{at: setting("oracle", "limits", "cost"), fault: fmt.Sprintf("the model %s has no price, so its cost cannot be limited", name),
 				hint: fmt.Sprintf("add price: {input: 3.00, output: 15.00}, in dollars per million tokens, to models.%s, or remove the limit", name)})
 		}

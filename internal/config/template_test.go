@@ -90,7 +90,7 @@ func TestTemplateIsComplete(t *testing.T) {
 	}
 	for _, role := range AgentRoles() {
 		got := c.RoleOf(role)
-		got.Agent, got.Prompt = "", ""
+		got.Agent, got.Prompt, got.Budget = "", "", Budget{}
 		if _, ok := c.Roles[role]; !ok || got != defaultRole(role) {
 			t.Errorf("%s: the template has %+v, the default is %+v", role, got, defaultRole(role))
 		}
@@ -143,7 +143,7 @@ func general(at settingPath) string {
 	if names[0] == "oracle" || names[0] == "mcp" {
 		chosen = 2
 	}
-	if len(names) > chosen && slices.Contains([]string{"agents", "roles", "models", "oracle.servers", "oracle.tools", "oracle.subagents", "mcp.clients"},
+	if len(names) > chosen && slices.Contains([]string{"agents", "roles", "models", "prices", "oracle.servers", "oracle.tools", "oracle.subagents", "mcp.clients"},
 		strings.Join(names[:chosen], ".")) {
 		names[chosen] = "NAME"
 	}

@@ -27,6 +27,7 @@ func (c *Config) validate(f *faults) {
 	c.checkChoices(f)
 	c.checkBudgets(f)
 	c.checkSandboxes(f)
+	c.checkPrices(f)
 	c.Limits.check(f)
 	c.checkTimes(f)
 	c.checkMCP(f)

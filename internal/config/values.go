@@ -53,18 +53,37 @@ func (c *Config) checkChoices(f *faults) {
 }
 
 func (c *Config) checkBudgets(f *faults) {
-	for _, of := range []struct {
-		name string
-		Budget
-	}{{"run", c.Budget.Run}, {"task", c.Budget.Task}} {
-		at := setting("budget", of.name)
-		if of.Tokens < 0 {
-			f.add(&settingError{at: at.field("tokens"), fault: fmt.Sprintf("%d is negative", of.Tokens), hint: "write the maximum number of tokens, or remove the line"})
-		}
-		if of.Time != 0 {
-			f.add(checkTime(at.field("time"), of.Time))
-		}
+	c.Budget.Run.check(setting("budget", "run"), f)
+	c.Budget.Task.check(setting("budget", "task"), f)
+	c.Budget.Turn.check(setting("budget", "turn"), f)
+	for _, name := range sortedKeys(c.Roles) {
+		c.Roles[name].Budget.check(setting("roles", string(name), "budget"), f)
 	}
+	window, at := c.Budget.Window, setting("budget", "window")
+	f.add(checkTokens(at.field("tokens"), window.Tokens))
+	switch {
+	case window.Every != 0:
+		f.add(checkTime(at.field("every"), window.Every))
+		if window.Tokens == 0 {
+			f.add(&settingError{at: at.field("tokens"), fault: "missing", hint: "write the maximum number of tokens, as in window: {tokens: 2_000_000, every: 5h}"})
+		}
+	case window.Tokens > 0:
+		f.add(&settingError{at: at.field("every"), fault: "missing", hint: "write the time, as in window: {tokens: 2_000_000, every: 5h}"})
+	}
+}
+
+func (b Budget) check(at settingPath, f *faults) {
+	f.add(checkTokens(at.field("tokens"), b.Tokens))
+	if b.Time != 0 {
+		f.add(checkTime(at.field("time"), b.Time))
+	}
+}
+
+func checkTokens(at settingPath, tokens int64) *settingError {
+	if tokens >= 0 {
+		return nil
+	}
+	return &settingError{at: at, fault: fmt.Sprintf("%d is negative", tokens), hint: "write the maximum number of tokens, or remove the line"}
 }
 
 func (l Limits) check(f *faults) {

@@ -157,7 +157,7 @@ func (b *builder) checkPrices(o *oracle.Options) error {
 		names = append(names, slices.Sorted(maps.Keys(b.models))...)
 	}
 	for _, name := range names {
-		if m, found := b.config.Models[name]; found && m.Price == nil {
+		if _, found := b.config.Models[name]; found && b.config.ModelPrice(name) == nil {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the cost is limited, but the price of model '%s' is unknown", name),
 				Hint: fmt.Sprintf("set models.%s.price: {input: …, output: …}, in dollars per million tokens", name)}
 		}
@@ -179,8 +179,8 @@ func (b *builder) model(name string) (oracle.Model, error) {
 	key, _ := b.Lookup(m.KeyEnv)
 	o := &model.Options{Key: key, KeyName: m.KeyEnv, BaseURL: m.BaseURL, MaxTokens: int64(m.MaxTokens), LimitName: model.LimitName(m.LimitName), Tries: m.Tries, Timeout: m.Timeout,
 		Proxy: http.ProxyFromEnvironment}
-	if m.Price != nil {
-		o.Price = model.Price{Input: dollars(m.Price.InputMicros), Output: dollars(m.Price.OutputMicros), Cached: dollars(m.Price.CachedMicros)}
+	if p := b.config.ModelPrice(name); p != nil {
+		o.Price = model.Price{Input: dollars(p.InputMicros), Output: dollars(p.OutputMicros), Cached: dollars(p.CachedMicros)}
 	}
 	client, err := model.New(model.Provider(m.Provider), m.Model, o)
 	if err != nil {
