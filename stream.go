@@ -46,10 +46,13 @@ type StreamReport struct {
 	Dropped int
 }
 
-// Usage is the tokens and the cost that an agent program reported.
+// Usage is the tokens and the cost that an agent program reported. InputTokens of claude and opencode do not include what was read from
+// a cache or written to it; those of other programs do.
 type Usage struct {
 	InputTokens, CachedInputTokens, OutputTokens int64
-	CostUSD                                      float64
+	// CacheWriteTokens is the input that claude and opencode wrote to a cache.
+	CacheWriteTokens int64
+	CostUSD          float64
 }
 
 // RateLimit is a rate limit that the agent's service reported. The status "allowed" is only informational; others, such as

@@ -116,6 +116,9 @@ func (s *Scanner) Report() signalbox.StreamReport {
 	return r
 }
 
+// Origin returns the session and the model that the agent program has named so far, each "" if it has not. With FormatPlain both are "".
+func (s *Scanner) Origin() (session, model string) { return s.source.Origin() }
+
 // Signals reads r to its end and yields everything that looks like a signal, in order; check Signal.Taken. A read error
 // is yielded last. A nil opts means the zero Options.
 func Signals(r io.Reader, opts *Options) iter.Seq2[signalbox.Signal, error] {

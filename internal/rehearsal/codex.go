@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox"
 	"signalbox/transcript/agentformat"
 )
 
@@ -12,7 +13,8 @@ import (
 type codex struct {
 	jsonLines
 	items int
-	open  bool // a turn is open
+	total signalbox.Usage // of all turns, which is what the program reports
+	open  bool            // a turn is open
 	tool  codexItem
 }
 
@@ -133,7 +135,8 @@ func bash(command string) string {
 
 func (e *codex) endTurn() {
 	e.inTurn()
-	u := e.takeUsage()
+	addUsage(&e.total, e.takeUsage())
+	u := e.total
 	e.event(codexEvent{Type: agentformat.CodexTurnCompleted, Usage: &codexUsage{Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}})
 	e.open = false
 }

@@ -16,6 +16,7 @@ func (p *plain) Close()        { p.out.EndTurn() }
 func (p *plain) Report() signalbox.StreamReport {
 	return signalbox.StreamReport{Format: signalbox.FormatPlain}
 }
+func (p *plain) Origin() (session, model string) { return "", "" }
 
 // auto detects the format by the first line that is not blank, and holds the stream back until that line is complete. The
 // decision is final: an agent that could change it later would decide which of its words count. If the stream continues
@@ -137,6 +138,13 @@ func (a *auto) Close() {
 		a.watchLine()
 	}
 	a.chosen.Close()
+}
+
+func (a *auto) Origin() (session, model string) {
+	if a.chosen == nil {
+		return "", ""
+	}
+	return a.chosen.Origin()
 }
 
 func (a *auto) Report() signalbox.StreamReport {

@@ -17,16 +17,18 @@ func claudeFormat() *format {
 			"session_id": fieldSession, "uuid": fieldUUID, "isReplay": fieldReplay,
 			"message.id": fieldMessageID, "message.content[]": fieldPart,
 			"message.content[].type": fieldPartType, "message.content[].text": fieldText,
-			"message.usage.input_tokens":            fieldMessageInput,
-			"message.usage.cache_read_input_tokens": fieldMessageCached,
-			"message.usage.output_tokens":           fieldMessageOutput,
-			"result":                                fieldResult, "is_error": fieldIsError,
+			"message.usage.input_tokens":                fieldMessageInput,
+			"message.usage.cache_read_input_tokens":     fieldMessageCached,
+			"message.usage.output_tokens":               fieldMessageOutput,
+			"message.usage.cache_creation_input_tokens": fieldMessageCacheWrite, "usage.cache_creation_input_tokens": fieldCacheWrite,
+			"model": fieldModel, "message.model": fieldModel,
+			"result": fieldResult, "is_error": fieldIsError,
 			"usage.input_tokens": fieldInput, "usage.cache_read_input_tokens": fieldCached,
 			"usage.output_tokens": fieldOutput, "total_cost_usd": fieldCost,
 			"rate_limit_info.status": fieldLimitStatus, "rate_limit_info.resetsAt": fieldLimitReset,
 		}, []string{"message.content[].text", "result"}, `
 			event error timestamp isSynthetic tool_use_result request_id
-			cwd tools mcp_servers model permissionMode slash_commands apiKeySource output_style agents skills plugins
+			cwd tools mcp_servers permissionMode slash_commands apiKeySource output_style agents skills plugins
 			claude_code_version betas fast_mode_state memory_paths
 			hook_id hook_name hook_event stdout stderr output exit_code outcome
 			task_id tool_use_id description task_type summary status compact_metadata prompt patch last_tool_name workflow_name
@@ -101,7 +103,7 @@ func handleClaude(d *decoder) {
 			id.value = nil
 		}
 		d.usage.countMessage(id.value, signalbox.Usage{InputTokens: d.count(fieldMessageInput),
-			CachedInputTokens: d.count(fieldMessageCached), OutputTokens: d.count(fieldMessageOutput)})
+			CachedInputTokens: d.count(fieldMessageCached), CacheWriteTokens: d.count(fieldMessageCacheWrite), OutputTokens: d.count(fieldMessageOutput)})
 		if d.refused != "" {
 			break
 		}

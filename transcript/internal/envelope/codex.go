@@ -36,7 +36,7 @@ func codexFormat() *format {
 			case agentformat.CodexTurnStarted, agentformat.CodexItemStarted, agentformat.CodexItemUpdated, agentformat.CodexItemCompleted:
 				d.report.Ended = false
 			case agentformat.CodexTurnCompleted:
-				d.usage.turn = d.tokens()
+				d.usage.countTotal(d.tokens())
 				d.endTurn(false, nil)
 			case agentformat.CodexTurnFailed:
 				d.endTurn(true, d.values[fieldError].value)

@@ -21,6 +21,7 @@ type decoder struct {
 	json     jsonLine
 	report   signalbox.StreamReport
 	usage    usageCounter
+	model    string // that the stream named last
 
 	// The current line of the stream.
 	number   int    // from 1
@@ -82,6 +83,9 @@ const (
 	maxMessage  = 1 << 10 // bytes of an error message that are kept
 )
 
+// noModel is what claude writes as the model of messages that it makes up itself.
+const noModel = "<synthetic>"
+
 func newDecoder(name signalbox.Format, out Sink) *decoder {
 	d := &decoder{name: name, format: formats[name], out: out, number: 1, seenDrift: map[string]bool{}, seenRefusals: map[signalbox.Reason]bool{}}
 	d.json = *newJSONLine(d.format.schema, d)
@@ -93,6 +97,8 @@ func (d *decoder) Report() signalbox.StreamReport {
 	r.Format, r.Usage = d.name, d.usage.total()
 	return r
 }
+
+func (d *decoder) Origin() (session, model string) { return lines.Valid(d.session), d.model }
 
 func (d *decoder) Push(p []byte) {
 	for len(p) > 0 {
@@ -179,6 +185,9 @@ func (d *decoder) handleLine() {
 		d.commit()
 	} else {
 		d.discard()
+	}
+	if v := d.values[fieldModel]; d.refused == "" && v.set && v.quoted && len(v.value) <= maxMessage && string(v.value) != noModel {
+		d.model = lines.Valid(v.value)
 	}
 	if d.refused == "" || d.refused == signalbox.ReasonSubAgent {
 		d.format.handle(d)
@@ -404,7 +413,7 @@ func (d *decoder) reportFailure(message []byte) {
 // tokens returns the usage in the line, without its cost.
 func (d *decoder) tokens() signalbox.Usage {
 	return signalbox.Usage{InputTokens: d.count(fieldInput), CachedInputTokens: d.count(fieldCached),
-		OutputTokens: d.count(fieldOutput)}
+		CacheWriteTokens: d.count(fieldCacheWrite), OutputTokens: d.count(fieldOutput)}
 }
 
 // count returns a field's whole number, 0 if it has none.

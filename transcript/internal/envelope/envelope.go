@@ -19,6 +19,8 @@ type Source interface {
 	Close()
 	// Report returns what the stream has said so far besides the text. Dropped is not set.
 	Report() signalbox.StreamReport
+	// Origin returns the program's session and the model that the stream has named so far, each "" if it has not.
+	Origin() (session, model string)
 }
 
 // Sink receives the agent's own text, message by message.

@@ -12,8 +12,8 @@ func geminiFormat() *format {
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "session_id": fieldSession, "role": fieldRole, "content": fieldText, "delta": fieldDelta, "status": fieldStatus,
 			"error.message": fieldError, "stats.input_tokens": fieldInput, "stats.cached": fieldCached,
-			"stats.output_tokens": fieldOutput,
-		}, []string{"content"}, "timestamp model tool_name tool_id parameters output severity message"),
+			"stats.output_tokens": fieldOutput, "stats.total_tokens": fieldTotal, "model": fieldModel,
+		}, []string{"content"}, "timestamp tool_name tool_id parameters output severity message"),
 		types: set(agentformat.GeminiInit, agentformat.GeminiMessage, agentformat.GeminiToolUse,
 			agentformat.GeminiToolResult, agentformat.GeminiError, agentformat.GeminiResult),
 		session:   sessionAnnounced,
@@ -34,6 +34,8 @@ func geminiFormat() *format {
 				d.report.Ended = false
 			case agentformat.GeminiResult:
 				d.usage.turn = d.tokens()
+				// What the model thought is only in the total.
+				d.usage.turn.OutputTokens = max(d.usage.turn.OutputTokens, d.count(fieldTotal)-d.usage.turn.InputTokens)
 				d.endTurn(!d.is(fieldStatus, agentformat.GeminiStatusSuccess), d.values[fieldError].value)
 			}
 		},

@@ -12,7 +12,7 @@ func opencodeFormat() *format {
 		schema: newSchema(map[string]fieldID{
 			"type": fieldType, "sessionID": fieldSession, "part.sessionID": fieldPartSession,
 			"part.type": fieldPartType, "part.text": fieldText, "part.reason": fieldReason,
-			"part.tokens.input": fieldInput, "part.tokens.cache.read": fieldCached, "part.tokens.output": fieldOutput,
+			"part.tokens.input": fieldInput, "part.tokens.cache.read": fieldCached, "part.tokens.cache.write": fieldCacheWrite, "part.tokens.output": fieldOutput,
 			"part.cost": fieldCost, "error.name": fieldError, "error.data.message": fieldError,
 		}, []string{"part.text"}, "timestamp"),
 		types: set(agentformat.OpencodeStepStart, agentformat.OpencodeStepFinish, agentformat.OpencodeText,

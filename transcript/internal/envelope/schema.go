@@ -32,9 +32,13 @@ const (
 	fieldCached
 	fieldOutput
 	fieldCost
+	fieldCacheWrite
+	fieldTotal
+	fieldModel
 	fieldMessageInput
 	fieldMessageCached
 	fieldMessageOutput
+	fieldMessageCacheWrite
 	fieldLimitStatus
 	fieldLimitReset
 	fieldCount
