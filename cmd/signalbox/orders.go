@@ -195,7 +195,11 @@ func (c *answerCommand) Run(p *program) error {
 		if a.Paused {
 			then = "is paused"
 		}
-		_, err := fmt.Fprintf(p.out, "answered %s; %s %s\n", c.Question, cmp.Or(a.Work, "the run"), then)
+		subject := cmp.Or(a.Work, "the run")
+		if a.Role != "" {
+			subject = "the role " + string(a.Role)
+		}
+		_, err := fmt.Fprintf(p.out, "answered %s; %s %s\n", c.Question, subject, then)
 		return err
 	})
 }

@@ -134,7 +134,7 @@ func (p *player) fill(t text) string {
 		return t.value
 	}
 	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}", strconv.Itoa(p.Attempt),
-		"{session}", p.Session, "{heard}", p.heard, "{key}", p.key).Replace(t.value)
+		"{session}", p.Session, "{thread}", (&jsonLines{agentInfo: agentInfo{session: p.Session}}).uuid("session"), "{heard}", p.heard, "{key}", p.key).Replace(t.value)
 }
 
 // sample fills in arbitrary values, for a scanner to check the text.

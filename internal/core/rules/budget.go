@@ -62,33 +62,39 @@ func (d *decider) askTaskBudget(w *Work, spent Spent, p *Policy, session, actor 
 	return used != ""
 }
 
-// askTurnBudget asks the human if a turn has spent its budget.
-func (d *decider) askTurnBudget(h report, spent Spent, p *Policy) {
-	if used := p.Turn.exhausted(spent); used != "" {
+// askTurnBudget asks the human if a turn has spent its budget, and reports whether it has.
+func (d *decider) askTurnBudget(h report, spent Spent, p *Policy) bool {
+	used := p.Turn.exhausted(spent)
+	if used != "" {
 		text := fmt.Sprintf("a turn of the %s on %s has spent its budget: %s (budget.turn in signalbox.yaml). "+howToContinue, h.role, h.w.ID, used)
 		d.askQuestion(h.w.ID, h.session, h.actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapTurn, Spent: spent})
 	}
+	return used != ""
 }
 
-// askRoleBudget asks the human if a role has spent its budget.
-func (d *decider) askRoleBudget(role signalbox.Role, spent Spent, p *Policy, session, actor string) {
+// askRoleBudget asks the human if a role has spent its budget, and reports whether it has.
+func (d *decider) askRoleBudget(role signalbox.Role, spent Spent, p *Policy, session, actor string) bool {
 	if p == nil {
-		return
+		return false
 	}
-	if used := p.budget(role).exhausted(spent.minus(d.s.roleSpent(role).Granted)); used != "" {
+	used := p.budget(role).exhausted(spent.minus(d.s.roleSpent(role).Granted))
+	if used != "" {
 		text := fmt.Sprintf("the role %s has spent its budget: %s (roles.%s.budget in signalbox.yaml). "+howToContinue, role, used, role)
 		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedBudget, Text: text, Cap: CapRole, Role: role})
 	}
+	return used != ""
 }
 
-// askRunBudget asks the human if the run has spent its budget.
-func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) {
+// askRunBudget asks the human if the run has spent its budget, and reports whether it has.
+func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) bool {
 	if p == nil {
-		return
+		return false
 	}
-	if used := p.Run.exhausted(spent.minus(d.s.delivery.Granted)); used != "" {
+	used := p.Run.exhausted(spent.minus(d.s.delivery.Granted))
+	if used != "" {
 		d.ask("", session, actor, AskedBudget, signalbox.Hash{}, "the run has spent its budget: %s (budget.run in signalbox.yaml). "+howToContinue, used)
 	}
+	return used != ""
 }
 
 // raiseBudgets answers the open questions about budgets that are no longer spent under a new policy, and ends the pauses that

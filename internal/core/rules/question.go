@@ -84,7 +84,7 @@ func (c AnswerQuestion) decide(d *decider) error {
 	if !q.Open() {
 		return refusef(signalbox.CodeConflict, "an answer cannot be changed; signalbox retry restarts the task", "question '%s' was already answered by %s", q.ID, q.Actor)
 	}
-	d.answer.Work = q.Work
+	d.answer.Work, d.answer.Role = q.Work, q.Role
 	refused := q.Kind == AskedBudget && isNo(c.Answer)
 	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer, NoGrant: refused})
 	if refused {

@@ -62,8 +62,12 @@ type Answer struct {
 	Again bool
 	// Paused means that the answer paused the task or the run.
 	Paused bool
+	// Role is the role that an answered question is about, if it is about one.
+	Role signalbox.Role
 	// Parked means that the agent must wait for an expert or a file.
 	Parked bool
+	// Cap is the limit of spending that the turn has reached; its agent must end.
+	Cap Cap
 	// Commit is the commit whose merge was approved.
 	Commit string
 	// Questions are the ids of the questions that were asked.

@@ -42,8 +42,8 @@ type WindowUse struct {
 	Tokens int64     `json:"tokens,omitempty"`
 }
 
-// ReportUsage reports what the running turn of an agent has used so far. If a budget is spent, the human is asked, and Overspent returns
-// the cap for all sessions that it applies to.
+// ReportUsage reports what the running turn of an agent has used so far. If a budget is spent, the human is asked, Answer.Cap is set, and
+// Overspent returns the cap for all other sessions that it applies to.
 type ReportUsage struct {
 	Session   string
 	Epoch     uint64
@@ -62,25 +62,45 @@ func (c ReportUsage) decide(d *decider) error {
 		return nil
 	}
 	d.answer.Seq = d.recordFor(h, AgentSpent{c.Epoch, c.Spent.estimated(false), c.Estimated})
-	d.askBudgets(h, spent, len(h.w.Task.Questions) > 0)
+	asked := d.askBudgets(h, spent, len(h.w.Task.Questions) > 0)
+	p, tokens := d.s.delivery.Policy, d.s.windowTokens(d.at)+spent.Tokens-h.w.Task.Running.Tokens
+	switch before := d.s.Overspent(h.w.ID, h.role, d.at); {
+	case asked != "":
+		d.answer.Cap = asked
+	case before != "":
+		d.answer.Cap = before
+	case p.Window.Tokens > 0 && tokens >= p.Window.Tokens:
+		d.answer.Cap = CapWindow
+	}
 	return nil
 }
 
-// askBudgets asks the human about the budgets that a turn has spent. done means that the work itself needs no more budget, or already
-// waits for an answer.
-func (d *decider) askBudgets(h report, turn Spent, done bool) {
-	p, s := d.s.delivery.Policy, &d.s.delivery
-	more := turn.minus(h.w.Task.Running)
-	if !done && h.w.Task.Kind != KindBaseline && !d.askTaskBudget(h.w, h.w.Task.Spent.plus(more), p, h.session, h.actor) &&
-		(h.Turn == nil || h.Turn.Cap == "") { // it was asked about when the turn reached it
-		d.askTurnBudget(h, turn, p)
+// askBudgets asks the human about the budgets that a turn has spent, and returns the first of them. done means that the work itself needs
+// no more budget, or already waits for an answer.
+func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
+	p, more := d.s.delivery.Policy, turn.minus(h.w.Task.Running)
+	for _, budget := range []struct {
+		Cap
+		ask func() bool
+	}{
+		{CapTask, func() bool {
+			return !done && h.w.Task.Kind != KindBaseline && d.askTaskBudget(h.w, h.w.Task.Spent.plus(more), p, h.session, h.actor)
+		}},
+		{CapTurn, func() bool { // if the turn was ended because of a cap, the question was asked when it was reached
+			return !done && spent == "" && h.w.Task.Kind != KindBaseline && (h.Turn == nil || h.Turn.Cap == "") && d.askTurnBudget(h, turn, p)
+		}},
+		{CapRole, func() bool {
+			return !d.s.roleOnHold(h.role) && d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.plus(more), p, h.session, h.actor)
+		}},
+		{CapRun, func() bool {
+			return !d.s.runOnHold() && d.askRunBudget(d.s.delivery.Spent.plus(more), p, h.session, h.actor)
+		}},
+	} {
+		if budget.ask() && spent == "" {
+			spent = budget.Cap
+		}
 	}
-	if !d.s.roleOnHold(h.role) {
-		d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.plus(more), p, h.session, h.actor)
-	}
-	if !d.s.runOnHold() {
-		d.askRunBudget(s.Spent.plus(more), p, h.session, h.actor)
-	}
+	return spent
 }
 
 // Overspent returns the cap because of which a session of a role must not go on with some work, "" if it may.

@@ -76,14 +76,18 @@ func TestCapsWithinATurn(t *testing.T) {
 				if cap := b.overspent(one); cap != "" {
 					t.Fatalf("below the limit: %s", cap)
 				}
-				wantTypes(t, b.uses(one, unit.spent(1000)), "AgentSpent t1", "QuestionAsked "+tt.work)
+				d := b.uses(one, unit.spent(1000))
+				wantTypes(t, d, "AgentSpent t1", "QuestionAsked "+tt.work)
+				if d.Answer.Cap != tt.cap {
+					t.Errorf("the answer is %q", d.Answer.Cap)
+				}
 				if q := b.question(tt.work, AskedBudget); !strings.Contains(q.Text, unit.says) || !strings.Contains(q.Text, "("+tt.setting+")") {
 					t.Errorf("the question is %q", q.Text)
 				}
 				if other := b.overspent(two); (other != "") != tt.others {
 					t.Errorf("the other agent: %q", other)
 				}
-				d := b.capped(one, unit.spent(1001), tt.cap)
+				d = b.capped(one, unit.spent(1001), tt.cap)
 				wantTypes(t, d, "AgentTurnEnded t1", "LeaseReleased t1")
 				if w := b.work("t1"); w.Task.Spent != unit.spent(1001) || w.Task.Context != interruptedContext || b.s.Spent() != unit.spent(1001) {
 					t.Errorf("task %+v, run %+v", w.Task, b.s.Spent())
@@ -197,7 +201,11 @@ func TestTokenWindow(t *testing.T) {
 	if left, _ := b.s.Allowance("t2", signalbox.RoleDeveloper, b.now); left.Tokens != 400 {
 		t.Errorf("left %+v", left)
 	}
-	wantTypes(t, b.uses(two, Spent{Tokens: 400}), "AgentSpent t2") // no question
+	d := b.uses(two, Spent{Tokens: 400})
+	wantTypes(t, d, "AgentSpent t2") // no question
+	if d.Answer.Cap != CapWindow {
+		t.Errorf("the answer is %q", d.Answer.Cap)
+	}
 	b.capped(one, Spent{Tokens: 600}, CapWindow)
 	b.wantNothing(signalbox.RoleDeveloper)
 	b.capped(two, Spent{Tokens: 400}, CapWindow)

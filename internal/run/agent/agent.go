@@ -43,6 +43,9 @@ type Command struct {
 	Prompt Delivery
 	// Env is added to the program's environment. An empty value removes a variable.
 	Env map[string]string
+	// CostFlag is the flag that tells the program how many dollars it may spend, "" if it has none. Versions before CostFlagSince do not
+	// know it.
+	CostFlag, CostFlagSince string
 	// Interactive programs keep their standard input open and read messages from it, one per line.
 	Interactive bool
 	// Linger is how long the program may keep running after its output reports the end of the turn. Some programs hang then.

@@ -27,6 +27,7 @@ func Preset(name string) (Command, bool) {
 		c.Argv = []string{"claude", "-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions",
 			"--model", "{model}"}
 		c.Format = signalbox.FormatClaude
+		c.CostFlag, c.CostFlagSince = "--max-budget-usd", "2.0.28"
 		// Without CLAUDECODE="" it refuses to run if signalbox was started from one of its sessions.
 		c.Env = map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
 	case "codex":

@@ -62,6 +62,8 @@ type delays struct {
 	quiet time.Duration
 	// linger is how long an agent may keep running after its turn has ended; 0 means the linger time of its command.
 	linger time.Duration
+	// look is the time between looks at what a program uses that does not report it; 0 means lookEvery.
+	look time.Duration
 	// start are the pauses before an agent that could not be started is started again.
 	start []time.Duration
 	// size is the pause before the size of an agent's working copy is measured again.
@@ -102,6 +104,9 @@ type Crew struct {
 	sessions map[string]*session
 	number   int
 	running  sync.WaitGroup
+
+	versionsMu sync.Mutex
+	versions   map[string]string // of agent programs, "" if not known; guarded by versionsMu
 
 	plansMu sync.Mutex
 	plans   map[string]loadedPlan // for prompts, by id; guarded by plansMu
@@ -339,7 +344,7 @@ func (c *Crew) newSession() string {
 func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{crew: c, work: granted.Work, name: granted.Name, id: granted.Session, role: granted.Lease.Role, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, secret: secret, cancel: cancel, wake: make(chan struct{}, 1)}
+		expires: granted.Lease.Expires, secret: secret, cancel: cancel, wake: make(chan struct{}, 1), spending: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.sessions[s.id] = s
 	c.mu.Unlock()
@@ -353,7 +358,7 @@ func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret st
 	})
 }
 
-// updateSessions cancels the sessions that lost their leases, and wakes the parked ones.
+// updateSessions cancels the sessions that lost their leases, ends the agents that reached a cap, and wakes the parked sessions.
 func (c *Crew) updateSessions() {
 	c.mu.Lock()
 	sessions := make([]*session, 0, len(c.sessions))
@@ -369,6 +374,8 @@ func (c *Crew) updateSessions() {
 				s.cancel(errLeaseLost)
 			case w.Task != nil && w.Task.Parked != nil:
 				trySend(s.wake)
+			case state.Overspent(s.work, s.role, time.Now()) != "":
+				trySend(s.spending)
 			}
 		}
 	})

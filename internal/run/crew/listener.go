@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -54,7 +53,9 @@ type listener struct {
 
 	errors bytes.Buffer // the end of standard error
 
-	checkpointed, turnEnded, mustPark chan struct{} // capacity 1 each
+	counted signalbox.Usage // the usage that the supervisor was told of
+
+	checkpointed, turnEnded, mustPark, used chan struct{} // capacity 1 each
 }
 
 func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener, error) {
@@ -70,7 +71,8 @@ func newListener(s *session, format signalbox.Format, interactive bool, key stri
 	return &listener{
 		session: s, format: format, interactive: interactive, key: key,
 		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key, Excerpt: tailSize}), file: file, partial: -1,
-		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1), heard: time.Now(),
+		checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1), used: make(chan struct{}, 1),
+		heard: time.Now(),
 	}, nil
 }
 
@@ -125,6 +127,10 @@ func (l *listener) Write(p []byte) (int, error) {
 	}
 	if l.stream.Ended || l.interactive && l.expectsAnswer() {
 		trySend(l.turnEnded)
+	}
+	if l.stream.Usage != l.counted || reportsLate(l.stream.Format) {
+		l.counted = l.stream.Usage
+		trySend(l.used)
 	}
 	l.publish(p)
 	return len(p), nil
@@ -297,6 +303,23 @@ func (l *listener) turnOver() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.stream.Ended || l.interactive
+}
+
+// hasEnded reports whether the stream says that the turn has ended.
+func (l *listener) hasEnded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stream.Ended
+}
+
+// hasVerdict reports whether the agent has sent a valid verdict, so that its turn should end in a moment.
+func (l *listener) hasVerdict() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if pending, ok := l.scanner.Pending(); ok && isVerdict(pending) && transcript.RefusalReason(l.localize(pending), l.session.role, l.session.work) == "" {
+		return true
+	}
+	return resolve(slices.Clone(l.signals), l.session.role, l.session.work).Name != signalbox.NameUnknown
 }
 
 // turn returns the number of the last turn that ended, from 1.
@@ -504,14 +527,4 @@ func (l *listener) refusals() []rules.RefusedSignal {
 		list = append(list, rules.RefusedSignal{Signal: name, Reason: sig.Refused, Detail: detail, Times: 1})
 	}
 	return list[:min(len(list), 50)]
-}
-
-// spent returns what the turn cost.
-func (l *listener) spent(took time.Duration) rules.Spent {
-	u := l.stream.Usage
-	micros := int64(0)
-	if u.CostUSD > 0 && u.CostUSD < 1e9 {
-		micros = int64(math.Round(u.CostUSD * 1e6))
-	}
-	return rules.Spent{Tokens: max(0, u.InputTokens) + max(0, u.OutputTokens), CostMicros: micros, Time: took.Round(time.Millisecond)}
 }

@@ -157,13 +157,17 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	l := c.Limits
 	p := rules.Policy{
 		Slots: c.Slots, Checks: checksAtOnce(shared), CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
-		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task),
+		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task), Turn: budgetOf(c.Budget.Turn),
+		Window: rules.TokenWindow{Tokens: c.Budget.Window.Tokens, Every: c.Budget.Window.Every},
 		Limits: rules.Limits{Reviews: l.Reviews, Audits: l.Audits, Checks: l.Checks, Merges: l.Merges, Incompletes: l.Incompletes,
 			Timeouts: l.Timeouts, Unknown: l.Unknown, Waits: l.Waits, FileWaits: l.FileWaits, Remediations: l.Remediations,
 			ExpertRequests: l.ExpertRequests, FileWait: l.FileWait},
 	}
 	for _, role := range config.AgentRoles() {
-		_, configured := c.Roles[role]
+		set, configured := c.Roles[role]
+		if budget := budgetOf(set.Budget); !budget.IsZero() {
+			p.RoleBudgets = append(p.RoleBudgets, rules.RoleBudget{Role: role, Budget: budget})
+		}
 		switch role {
 		case signalbox.RoleExpert: // each expert has its own slots
 			continue

@@ -39,7 +39,9 @@ type session struct {
 	secret  string // of the lease, for the programs of the agent
 	cancel  context.CancelCauseFunc
 	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
-	started bool          // an agent was started
+	// spending wakes the supervisor because a cap is reached; capacity 1.
+	spending chan struct{}
+	started  bool // an agent was started
 
 	// temp is the private folder for temporary files of the session's agent, and socket the path of its socket. Both exist while runAgent
 	// runs.
@@ -111,6 +113,10 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 	remaining := s.crew.timeout(s.role, s.workItem().Task.Expert)
 	last := lastTurn{cleanupNote: ws.cleanupNote}
 	for {
+		if reached := s.overspent(); reached != "" { // no turn starts
+			s.release(ctx, reached.Reason())
+			return nil
+		}
 		began := time.Now()
 		answer, t, err := s.runTurn(ctx, ws, remaining, last)
 		remaining -= time.Since(began)

@@ -245,8 +245,14 @@ func (s *stage) settings() string {
 		if format == "auto" {
 			written = "plain"
 		}
-		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    sandbox: {read: [%q]}\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q%s}\n",
-			name, program, format, filepath.Join(s.dir, "agents.script"), scriptVariable, filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull, more)
+		for _, state := range []string{"codex", "gemini"} {
+			if err := os.MkdirAll(filepath.Join(s.dir, state), 0o700); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		fmt.Fprintf(&b, "  %s:\n    command: [%q]\n    format: %s\n    sandbox: {read: [%q], write: [%q, %q]}\n    env: {%s: %q, %s: %s, GORACE: atexit_sleep_ms=0, GIT_CONFIG_GLOBAL: %q, CODEX_HOME: %q, GEMINI_CLI_HOME: %q%s}\n",
+			name, program, format, filepath.Join(s.dir, "agents.script"), filepath.Join(s.dir, "codex"), filepath.Join(s.dir, "gemini"), scriptVariable,
+			filepath.Join(s.dir, "agents.script"), formatVariable, written, os.DevNull, filepath.Join(s.dir, "codex"), filepath.Join(s.dir, "gemini"), more)
 	}
 	b.WriteString("agents:\n")
 	agent("player", "plain", "")
@@ -333,7 +339,7 @@ func (s *stage) begin() *running { return s.beginIn(s.box, s.scene.options) }
 func (s *stage) beginIn(b *box.Box, options Options) *running {
 	s.t.Helper()
 	if options.delays == nil {
-		options.delays = &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
+		options.delays = &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, look: 50 * time.Millisecond, start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
 	}
 	options.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	c, err := New(s.t.Context(), b, s.project, &options)

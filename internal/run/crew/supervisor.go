@@ -2,6 +2,7 @@ package crew
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -36,6 +37,10 @@ type supervisor struct {
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 	limit      string           // the limit that the program exceeded, for people
 	tooLarge   <-chan struct{}  // closed when the working copy is larger than limits.tree
+	meter      *meter           // nil if nothing is measured
+	spentOver  <-chan time.Time // when it fires, the program is ended because of a cap, unless its turn has ended
+	reached    rules.Cap        // the cap because of which spentOver was set
+	cap        rules.Cap        // because of which the program was ended
 	// checkpointTurn is the turn in which the agent sent the last checkpoint that it was asked for; 0 if it sent none.
 	checkpointTurn int
 }
@@ -66,10 +71,22 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	if interval <= 0 || !sup.listener.interactive {
 		quiet.Stop()
 	}
+	usage := sup.measureUsage()
+	defer usage.Stop()
 	for {
 		select {
 		case <-sup.exited:
 			return ""
+		case <-sup.listener.used:
+			sup.checkSpending(usage)
+		case <-usage.C:
+			sup.checkSpending(usage)
+		case <-sup.session.spending: // of others
+			sup.stopAt(sup.session.overspent())
+		case <-sup.spentOver:
+			if sup.spentOver = nil; !sup.listener.hasEnded() {
+				sup.cap = sup.reached
+			}
 		case <-ctx.Done():
 			sup.program.Stop(config.Grace)
 			return ""
@@ -118,8 +135,57 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.program.Stop(config.Grace)
 			return ""
 		}
+		if sup.cap != "" {
+			sup.program.Stop(config.Grace)
+			return ""
+		}
 	}
 }
+
+// measureUsage returns a timer for the next look at what the program uses. It is stopped if no look is needed.
+func (sup *supervisor) measureUsage() *time.Timer {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	if sup.meter != nil {
+		sup.checkSpending(timer)
+	}
+	return timer
+}
+
+// checkSpending reports what the program uses, and ends it if it has reached a cap. The timer is for the next time: when the time that may
+// be used has passed, and often if the stream does not say what is used.
+func (sup *supervisor) checkSpending(timer *time.Timer) {
+	if sup.meter == nil || sup.listener.hasEnded() {
+		return // what is used by now is part of the turn's result
+	}
+	every, look := cmp.Or(sup.session.crew.opts.delays.look, lookEvery), sup.meter.needsLook()
+	if since := time.Since(sup.meter.looked); look && since < every/3 { // not for each line
+		timer.Reset(every/3 - since)
+		return
+	}
+	reached, next := sup.meter.report()
+	if look && (next == 0 || every < next) {
+		next = every
+	}
+	if next > 0 {
+		timer.Reset(next)
+	}
+	sup.stopAt(reached)
+}
+
+// stopAt ends the program if it has reached a cap. If it has sent its verdict, it may end its turn first.
+func (sup *supervisor) stopAt(reached rules.Cap) {
+	switch {
+	case reached == "" || sup.meter == nil || sup.spentOver != nil || sup.listener.hasEnded():
+	case sup.listener.hasVerdict():
+		sup.reached, sup.spentOver = reached, time.After(finishTime)
+	default:
+		sup.cap = reached
+	}
+}
+
+// finishTime is how long a program that has sent its verdict may take to end its turn after a cap is reached.
+const finishTime = 10 * time.Second
 
 // handleTurnEnd runs when the stream reports the end of the turn. An interactive program without a valid signal is asked for
 // one; otherwise the program gets a little time to end.

@@ -37,7 +37,9 @@ type turn struct {
 	lingered bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp bool
-	limit  string           // the limit that it exceeded, for people
+	limit  string    // the limit that it exceeded, for people
+	cap    rules.Cap // because of which signalbox ended the program
+	used   measured
 	signal signalbox.Signal // what the turn says
 	// submitted is the JSON of signal if the agent submitted it over its socket.
 	submitted []byte
@@ -100,8 +102,13 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, err
 	}
 	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost) {
-		s.recordInterruption(t)
+		if err := s.recordInterruption(t); err != nil && !errors.Is(err, errLeaseLost) {
+			s.crew.log.Warn("cannot record an interrupted turn", "work", s.work, "error", err)
+		}
 		return rules.Answer{}, nil, context.Cause(ctx)
+	}
+	if t.cap != "" && !t.listener.parked && t.listener.expertRequest == nil {
+		return rules.Answer{}, t, s.recordInterruption(t)
 	}
 	if _, crashed := t.crashed(); errors.Is(context.Cause(ctx), errLeaseLost) && (crashed || t.signal.Name == signalbox.NameUnknown) {
 		return rules.Answer{}, nil, errLeaseLost // signalbox ended the program, which is not a failure to report
@@ -137,6 +144,8 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	if err != nil {
 		return nil, err
 	}
+	left, _ := s.allowance()
+	spec.Argv = append(spec.Argv, s.crew.costArguments(ctx, command, spec, left.CostMicros)...)
 	l, err := newListener(s, command.Format, command.Interactive, key)
 	if err != nil {
 		return nil, err
@@ -157,8 +166,9 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	measuring, stop := context.WithCancel(ctx)
 	defer stop()
 	sup.tooLarge = s.watchSize(measuring, spec.Dir, contained.Limit)
+	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model, thread: s.workItem().Task.Thread, env: spec.Env, began: began}
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
-	t.gaveUp, t.limit = sup.gaveUp, sup.limit
+	t.gaveUp, t.limit, t.cap = sup.gaveUp, sup.limit, sup.cap
 	t.exit = running.Wait()
 	t.lingered = sup.lingered && t.exit.Stopped
 	s.crew.owner.Remove(s.id)
@@ -166,17 +176,31 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	if err := l.finish(ctx, t); err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
+	left, _ = s.allowance()
+	t.used = sup.meter.measure(left)
+	t.used.spent.Time = t.took.Round(time.Millisecond)
+	if l.stream.Failed && l.stream.Error == budgetError { // the program knew its cap
+		t.cap = sup.meter.submit(t.used)
+	}
 	return t, nil
 }
 
-// recordInterruption records the output and the cost of a turn that the end of the run cut short. Its signals do not count: the work is
-// released, and what the agent changed stays in its working copy.
-func (s *session) recordInterruption(t *turn) {
-	ended := rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.listener.spent(t.took), Commit: t.commit,
-		Interrupted: true}
-	if _, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: ended}); err != nil && !isRefusal(err) {
-		s.crew.log.Warn("cannot record an interrupted turn", "work", s.work, "error", err)
-	}
+// budgetError is the subtype of the result of claude if it has used what it may.
+const budgetError = "error_max_budget_usd"
+
+// recordInterruption records the output and the cost of a turn that the end of the run or a cap cut short. Its signals do not count: the
+// work is released, and what the agent changed stays in its working copy.
+func (s *session) recordInterruption(t *turn) error {
+	ended := t.result()
+	ended.Interrupted, ended.Cap = true, t.cap
+	_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: ended})
+	return asLeaseLost(err)
+}
+
+// result returns what the rules record of the turn.
+func (t *turn) result() rules.Turn {
+	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.used.spent, Commit: t.commit,
+		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread}
 }
 
 // startProgram starts the program. It retries a failure that may pass, such as too many open files.
@@ -208,7 +232,8 @@ func (t *turn) rejectWorkspace(err error) {
 // report tells the rules how the turn ended and what it said.
 func (s *session) report(t *turn) (rules.Answer, error) {
 	l := t.listener
-	ended := &rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: l.bytes, Spent: l.spent(t.took), Commit: t.commit}
+	result := t.result()
+	ended := &result
 	refusals := l.refusals()
 	name := t.signal.Name
 	until, limited := l.rateLimit(time.Now())

@@ -83,7 +83,11 @@ func (b *boardPainter) head() []string {
 	}
 	facts = append(facts, running, formatDuration(b.now.Sub(v.began)))
 	if v.spent.Tokens > 0 {
-		facts = append(facts, tokens(v.spent.Tokens)+" tokens")
+		mark := ""
+		if v.spent.EstimatedTokens > 0 {
+			mark = " (partly estimated)"
+		}
+		facts = append(facts, tokens(v.spent.Tokens)+" tokens"+mark)
 	}
 	if v.spent.CostMicros > 0 {
 		facts = append(facts, dollars(v.spent.CostMicros))

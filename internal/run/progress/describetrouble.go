@@ -144,8 +144,14 @@ func (d describer) operator(e *signalbox.Event) (text, detail string) {
 		_, name, _ := d.s.Plan()
 		return "plan loaded", name
 	case rules.TypePaused:
+		if role := as[rules.Paused](e).Role; role != "" {
+			subject = "the role " + string(role) + " is "
+		}
 		return subject + "paused by " + e.Actor, as[rules.Paused](e).Reason
 	case rules.TypeResumed:
+		if role := as[rules.Resumed](e).Role; role != "" {
+			subject = "the role " + string(role) + " is "
+		}
 		return subject + "resumed by " + e.Actor, ""
 	case rules.TypeCancelled:
 		return subject + "cancelled by " + e.Actor, as[rules.Cancelled](e).Reason

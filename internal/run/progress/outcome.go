@@ -241,6 +241,9 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 	if spent.Tokens > 0 {
 		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
 	}
+	if spent.EstimatedTokens > 0 {
+		text.WriteString(" (partly estimated)")
+	}
 	if spent.CostMicros > 0 {
 		fmt.Fprintf(text, ", %s", dollars(spent.CostMicros))
 	}
@@ -261,6 +264,10 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	case rules.StandingComplete:
 		text.WriteString("\nSee what happened: signalbox ledger tail. Verify the record: signalbox ledger verify.\n")
 	case rules.StandingLimited:
+		if st.Window {
+			fmt.Fprintf(text, "\nThe token window ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
+			return
+		}
 		fmt.Fprintf(text, "\nA rate limit ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
 	}
 }

@@ -101,6 +101,9 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 	case rules.StandingAsking:
 		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ")
 	case rules.StandingLimited:
+		if st.Window {
+			return windowLine(st.Wake, zone)
+		}
 		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly)
 	case rules.StandingPaused:
 		return "paused: " + strings.Join(st.Reasons, "; ") + "; continue with: signalbox resume"
@@ -108,4 +111,9 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 		return "stuck: " + strings.Join(st.Reasons, "; ")
 	}
 	return ""
+}
+
+// windowLine says until when agents wait for a token window. The minute is the next one, so that it is over by then.
+func windowLine(until time.Time, zone *time.Location) string {
+	return "waiting until " + until.Add(time.Minute-1).In(zone).Format("15:04") + ": token window"
 }

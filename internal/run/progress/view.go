@@ -141,6 +141,9 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 			notices = append(notices, "stuck: "+onScreen(reason))
 		}
 	}
+	if until := s.WindowEnd(now); !until.IsZero() {
+		notices = append(notices, windowLine(until, time.Local))
+	}
 	for _, role := range rules.DispatchRoles() {
 		if until := s.Limited(role); until.After(now) {
 			notices = append(notices, "rate limit: no "+string(role)+" until "+until.Local().Format(time.TimeOnly))

@@ -1,0 +1,316 @@
+package crew
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
+)
+
+// spender is a developer that never ends by itself. The next one finishes its work.
+const spender = `
+on developer T1 attempt 1:
+    write half.txt half
+    say I begin.
+%s
+    hang
+on developer T1 attempt 2+:
+    expect "An earlier agent was interrupted; its changes are in your working copy."
+    run test -e half.txt
+    usage 1 1
+    signal READY_FOR_REVIEW: {task}
+`
+
+// untilEnded waits until the first turn has ended. An answer before that could come while the agent is being ended.
+func (s *stage) untilEnded() {
+	s.t.Helper()
+	s.until("the turn has ended", func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) > 0 })
+}
+
+// What an agent uses is read while it works. It is ended when it reaches a cap, what it did is kept, and the human is asked.
+func TestAgentIsEndedAtItsCap(t *testing.T) {
+	const tokens, cost = "{tokens: 50000}", "{cost: 0.50}"
+	for _, level := range []struct {
+		cap      rules.Cap
+		settings string
+		work     string // of the question
+		says     string
+	}{
+		{rules.CapTurn, "budget: {turn: %s}\nroles: {developer: {agent: AGENT}}\n", "T1", "budget.turn"},
+		{rules.CapTask, "budget: {task: %s}\nroles: {developer: {agent: AGENT}}\n", "T1", "budget.task"},
+		{rules.CapRole, "roles: {developer: {agent: AGENT, budget: %s}}\n", "", "roles.developer.budget"},
+		{rules.CapRun, "budget: {run: %s}\nroles: {developer: {agent: AGENT}}\n", "", "budget.run"},
+	} {
+		for _, program := range []struct {
+			agent, limit, uses, says string
+		}{
+			{"as-claude", tokens, "    usage 60000 10000\n    say More.", "70000 of 50000 tokens ("},
+			{"as-claude", cost, "    usage 60000 10000\n    say More.", "cost $0.70 of $0.50 ("},
+			{"as-opencode", cost, "    usage 60000 10000 0.6\n    run true", "cost $0.60 of $0.50 ("},
+			{"as-codex", tokens, codexFile(60000, 10000), "70000 of 50000 tokens ("},
+			{"as-gemini", tokens, geminiFile(60000, 10000), "70000 of 50000 tokens ("},
+			{"as-codex", cost, codexFile(60000, 10000), "cost $0.70 of $0.50 ("},
+		} {
+			t.Run(fmt.Sprintf("%s %s %s", level.cap, program.agent, program.limit), func(t *testing.T) {
+				s := set(t, scene{git: true, plan: task("T1"),
+					settings: strings.ReplaceAll(fmt.Sprintf(level.settings, program.limit), "AGENT", program.agent) +
+						"prices: {claude-rehearsal: {input: 10, output: 10}, some-model: {input: 10, output: 10}}\n",
+					script: fmt.Sprintf(spender, program.uses)})
+				r := s.begin()
+				s.untilEnded()
+				q := s.answer("yes")
+				if q.Kind != rules.AskedBudget || q.Work != level.work || !strings.Contains(q.Text, program.says+level.says+" in signalbox.yaml") {
+					t.Errorf("question: %+v", q)
+				}
+				if o := r.end(); o.Standing != rules.StandingComplete {
+					t.Errorf("the run ended %s", o.Standing)
+				}
+				ended := all[rules.AgentTurnEnded](s, "T1")[0].Body
+				if !ended.Interrupted || ended.Cap != level.cap || ended.Spent.Tokens != 70000 || ended.Estimated || ended.Commit == "" ||
+					!strings.Contains(s.text(ended.Output), "I begin") {
+					t.Errorf("the turn: %+v", ended)
+				}
+				if failed := all[rules.AgentFailed](s, ""); len(failed) > 0 {
+					t.Errorf("it counts as a failure: %+v", failed)
+				}
+			})
+		}
+	}
+}
+
+// codexFile writes what codex writes to the file of its session.
+func codexFile(input, output int) string {
+	return fmt.Sprintf(`    run echo {thread} > thread
+    run <<END
+THREAD=$(cat thread)
+dir=$CODEX_HOME/sessions/2026/11/16
+mkdir -p $dir
+cat > $dir/new <<EOF
+{"timestamp":"2999-01-01T00:00:00.000Z","type":"session_meta","payload":{"id":"$THREAD","timestamp":"2999-01-01T00:00:00.000Z","cwd":"/"}}
+{"timestamp":"2999-01-01T00:00:00.000Z","type":"turn_context","payload":{"model":"some-model"}}
+{"timestamp":"2999-01-01T00:00:00.000Z","type":"event_msg","payload":{"type":"token_count","info":null,"rate_limits":null}}
+{"timestamp":"2999-01-01T00:00:00.000Z","type":"event_msg","payload":{"type":"token_count","info":{"total_token_usage":{"input_tokens":%d,"cached_input_tokens":0,"output_tokens":%d,"total_tokens":1}}}}
+EOF
+mv $dir/new $dir/rollout-2026-11-16T00-00-00-$THREAD.jsonl
+END`, input, output)
+}
+
+// geminiFile writes what gemini writes to the file of its session.
+func geminiFile(input, output int) string {
+	return fmt.Sprintf(`    run echo {thread} > thread
+    run <<END
+THREAD=$(cat thread)
+dir=$GEMINI_CLI_HOME/.gemini/tmp/hash/chats
+mkdir -p $dir
+cat > $dir/new <<EOF
+{"sessionId":"$THREAD","projectHash":"hash","startTime":"2999-01-01T00:00:00.000Z","messages":[
+ {"id":"1","timestamp":"2999-01-01T00:00:00.000Z","type":"user","content":"x"},
+ {"id":"2","timestamp":"2999-01-01T00:00:00.000Z","type":"gemini","model":"some-model","content":"y","tokens":{"input":%d,"output":%d,"cached":0,"thoughts":20,"tool":0,"total":1}}]}
+EOF
+mv $dir/new $dir/session-2026-11-16T00-00-$(echo $THREAD | cut -c1-8).json
+END`, input, output-20)
+}
+
+// Without files the usage is estimated from what the agent reads and writes, and marked as an estimate.
+func TestCapOfAnEstimate(t *testing.T) {
+	for _, agent := range []string{"as-codex", "as-gemini"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"),
+				settings: "budget: {task: {tokens: 20000}}\nroles: {developer: {agent: " + agent + "}}\n",
+				script:   fmt.Sprintf(spender, "    say "+strings.Repeat("I think about it. ", 5000))})
+			r := s.begin()
+			s.untilEnded()
+			if q := s.answer("yes"); q.Kind != rules.AskedBudget || !strings.Contains(q.Text, " of 20000 tokens, estimated (budget.task") {
+				t.Errorf("question: %+v", q)
+			}
+			r.end()
+			s.wantCompleted("T1")
+			ended := all[rules.AgentTurnEnded](s, "T1")
+			if first := ended[0].Body; first.Cap != rules.CapTask || !first.Estimated || first.Spent.Tokens < 20000 {
+				t.Errorf("the turn: %+v", first)
+			}
+			if second := ended[1].Body; second.Estimated || second.Spent.Tokens != 2 {
+				t.Errorf("the turn that reports its usage: %+v", second)
+			}
+		})
+	}
+}
+
+// Two agents share the budget of the run: both are ended when they have spent it together, and there is one question.
+func TestAgentsShareACap(t *testing.T) {
+	s := set(t, scene{plan: task("T1") + task("T2"),
+		settings: "budget: {run: {tokens: 700}}\nroles: {developer: {agent: as-claude}}\n",
+		script: `
+on developer T1 attempt 1:
+    usage 300 100
+    say I work.
+    wait for ../other
+    usage 100 0
+    say I work more.
+    hang
+on developer T2 attempt 1:
+    usage 200 50
+    say I work.
+    touch ../other
+    hang
+on developer * attempt 2+:
+    usage 1 1
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("both agents have ended", func() bool { return len(all[rules.AgentTurnEnded](s, "")) == 2 })
+	if q := s.answer("yes"); q.Kind != rules.AskedBudget || q.Work != "" || !strings.Contains(q.Text, "750 of 700 tokens") {
+		t.Errorf("question: %+v", q)
+	}
+	r.end()
+	s.wantCompleted("T1", "T2")
+	for _, work := range []string{"T1", "T2"} {
+		if ended := all[rules.AgentTurnEnded](s, work)[0].Body; ended.Cap != rules.CapRun || !ended.Interrupted {
+			t.Errorf("%s: %+v", work, ended)
+		}
+	}
+	if n := len(all[rules.QuestionAsked](s, "")); n != 1 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+// What was spent before the program was started again counts.
+func TestCapHoldsAcrossRestarts(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "budget: {task: {tokens: 700}}\nroles: {developer: {agent: as-claude}}\n",
+		script: `
+on developer T1 attempt 1:
+    usage 300 100
+    say I work.
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    usage 200 100
+    say I work more.
+    hang
+on developer T1 attempt 3+:
+    write new.txt new
+    usage 1 1
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.until("the agent works", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	r.stop(nil)
+	<-r.over
+	first := s.box
+	defer func() { s.box = first }() // which is closed last
+	s.box = s.open()
+	r = s.begin()
+	s.until("the second turn has ended", func() bool { return len(all[rules.AgentTurnEnded](s, "T1")) == 2 })
+	if q := s.answer("yes"); !strings.Contains(q.Text, "T1 has spent its budget: 700 of 700 tokens") {
+		t.Errorf("question: %+v", q)
+	}
+	r.end()
+	s.wantCompleted("T1")
+}
+
+// When the token window is used up, agents are ended, and work continues by itself when it ends.
+func TestTokenWindowOfARun(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"),
+		settings: "budget: {window: {tokens: 500, every: 5s}}\nroles: {developer: {agent: as-claude}}\n",
+		script:   fmt.Sprintf(spender, "    usage 600 100\n    say More.")})
+	s.run()
+	s.wantCompleted("T1")
+	ended := all[rules.AgentTurnEnded](s, "T1")
+	if first := ended[0].Body; first.Cap != rules.CapWindow || !first.Interrupted || first.Spent.Tokens != 700 {
+		t.Errorf("the turn: %+v", first)
+	}
+	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+// codex reports what it has used in all turns of a session that it resumes.
+func TestResumedCodexCountsDifferences(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-codex}}\n",
+		script: `
+on developer T1 attempt 1:
+    usage 1000 200 0 100
+    say No signal.
+on developer T1 attempt 2:
+    usage 1500 300 0 150
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	ended := all[rules.AgentTurnEnded](s, "T1")
+	if len(ended) < 2 || ended[0].Body.Spent.Tokens != 1200 || ended[1].Body.Spent.Tokens != 600 {
+		t.Errorf("the turns: %+v", ended)
+	}
+}
+
+// An agent that sends its verdict as it reaches its cap has done its work.
+func TestVerdictAtTheCapCounts(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "budget: {task: {tokens: 500}}\nroles: {developer: {agent: as-claude}}\n",
+		script: `
+on developer T1:
+    usage 600 100
+    signal READY_FOR_REVIEW: {task}
+    run sleep 0.2
+`})
+	r := s.begin()
+	s.answer("yes")
+	r.end()
+	s.wantCompleted("T1")
+	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != "" || ended.Interrupted || len(all[rules.AgentStarted](s, "T1")) != 3 {
+		t.Errorf("the turn: %+v", ended)
+	}
+}
+
+// Working time is limited within a turn too.
+func TestCapOfTime(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), settings: "budget: {turn: {time: 1s}}\n", script: fmt.Sprintf(spender, "    say More.")})
+	r := s.begin()
+	s.untilEnded()
+	r.stop(nil)
+	<-r.over
+	if ended := all[rules.AgentTurnEnded](s, "T1")[0].Body; ended.Cap != rules.CapTurn {
+		t.Errorf("the turn: %+v", ended)
+	}
+	if q := only[rules.QuestionAsked](s, "T1").Body; !strings.Contains(q.Text, "of 1s (budget.turn") {
+		t.Errorf("question: %+v", q)
+	}
+}
+
+// claude is told what it may spend, if its version knows the flag.
+func TestClaudeIsToldItsCap(t *testing.T) {
+	claude, _ := agent.Preset("claude")
+	codex, _ := agent.Preset("codex")
+	for _, tt := range []struct {
+		name, says string
+		command    agent.Command
+		left       int64
+		want       string
+	}{
+		{"new", "echo '2.1.76 (Claude Code)'", claude, 2_500_000, "--max-budget-usd 2.5"},
+		{"first", "echo '2.0.28 (Claude Code)'", claude, 10, "--max-budget-usd 0.00001"},
+		{"old", "echo '2.0.27 (Claude Code)'", claude, 2_500_000, ""},
+		{"unknown", "echo mine", claude, 2_500_000, ""},
+		{"fails", "echo 9.9.9; exit 1", claude, 2_500_000, ""},
+		{"no limit", "echo 9.9.9", claude, 0, ""},
+		{"another program", "echo 9.9.9", codex, 2_500_000, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "claude")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+tt.says+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			c := &Crew{}
+			for range 2 {
+				got := c.costArguments(t.Context(), tt.command, process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
+				if strings.Join(got, " ") != tt.want {
+					t.Errorf("arguments %q, want %q", got, tt.want)
+				}
+			}
+		})
+	}
+}
