@@ -152,14 +152,14 @@ func (s *session) allowance() (left, report rules.Budget) {
 	return left, report
 }
 
-// overspent returns the cap because of which the session must not go on, "" if it may.
+// overspent returns the cap because of which the session must not continue, "" if it may.
 func (s *session) overspent() (limit rules.Cap) {
 	s.crew.box.Engine.View(func(state *rules.State) { limit = state.Overspent(s.work, s.role, time.Now()) })
 	return limit
 }
 
 // report tells the rules what the turn has used, if that is enough to matter. It returns the cap that the turn has reached, and how long
-// the turn may go on before it must report again; zero means any time.
+// the turn may continue before it must report again; zero means any time.
 func (m *meter) report() (reached rules.Cap, next time.Duration) {
 	left, due := m.session.allowance()
 	if left.IsZero() {

@@ -111,3 +111,28 @@ func TestOutcomeOfManyTasksListsWhatIsOpen(t *testing.T) {
 		t.Errorf("%d lines", lines)
 	}
 }
+
+// A used-up token window is shown with the time until which work waits, and estimates are marked.
+func TestSpendingInWords(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5, Window: rules.TokenWindow{Tokens: 1000, Every: 5 * time.Hour}}, planned("T1", "guard the counter"))
+	text := plainLines(p)
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	a := p.held["T1"]
+	p.do(rules.EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: rules.Turn{Spent: rules.Spent{Tokens: 1200}, Estimated: true, Interrupted: true, Cap: rules.CapWindow}})
+	until := p.s.Status(p.now).Wake.Add(time.Minute - 1).UTC().Format("15:04")
+	for _, want := range []string{"developer stopped", "the token window is used up", "waiting until " + until + ": token window"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+	var words strings.Builder
+	writeTotals(&words, p.s, p.s.Status(p.now), time.Minute)
+	writeNext(&words, p.s, p.s.Status(p.now))
+	if !strings.Contains(words.String(), "1.2k tokens (partly estimated)") || !strings.Contains(words.String(), "The token window ends at ") {
+		t.Errorf("the end: %s", &words)
+	}
+	if notices := noticesOf(p.s, p.s.Status(p.now), p.now); len(notices) != 1 || !strings.HasSuffix(notices[0], ": token window") {
+		t.Errorf("notices %q", notices)
+	}
+}
