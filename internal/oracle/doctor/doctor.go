@@ -26,6 +26,7 @@ import (
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
 )
@@ -35,6 +36,7 @@ import (
 func Complete(ctx context.Context, c *config.Config, dir string, checks []box.Check) []box.Check {
 	refuseAgents(c, checks)
 	checks = append(checks, templates(c, dir)...)
+	checks = append(checks, sandboxes(c, dir))
 	checks = append(checks, newChecker(c).checks(ctx)...)
 	if len(c.Checks) == 0 {
 		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only the critic and the auditor review the work before it is merged",
@@ -96,7 +98,7 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 		a.BaseURL = "" // some presets write a settings file for it
 		command, err := crew.CommandOf(a)
 		if err == nil {
-			err = command.Check()
+			err = crew.CheckCommand(c, a, command)
 		}
 		if err == nil && c.Keyed {
 			err = crew.CheckKey(r.name, command)
@@ -106,6 +108,28 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 			checks[i] = withError(checks[i], err)
 		}
 	}
+}
+
+// sandboxes checks whether the system can enforce what the configuration allows agents and checks.
+func sandboxes(c *config.Config, dir string) box.Check {
+	check := box.Check{Name: "sandbox", Health: box.Healthy}
+	root, err := filepath.Abs(filepath.Dir(dir))
+	if err != nil {
+		return withError(box.Check{Name: check.Name, Health: box.Problem}, err)
+	}
+	missing, err := crew.CheckSandboxes(c, crew.Project{Root: root}, dir)
+	mode := c.Sandbox.Mode
+	switch {
+	case err != nil:
+		return withError(box.Check{Name: check.Name, Health: box.Problem}, err)
+	case mode == sandbox.Off:
+		check.Health, check.Detail, check.Fix = box.Warning, "off: agents and checks can read and change everything that you can", "remove sandbox: off from "+config.FileName
+	case len(missing) > 0:
+		check.Health, check.Detail, check.Fix = box.Warning, fmt.Sprintf("%s, incomplete: %s", mode, strings.Join(missing, "; ")), "see what remains open with signalbox sandbox explain"
+	default:
+		check.Detail = fmt.Sprintf("%s, by %s", mode, process.Support())
+	}
+	return check
 }
 
 // templates checks the templates of the roles that have one.

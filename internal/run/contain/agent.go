@@ -27,6 +27,9 @@ type Agent struct {
 	Env  map[string]string
 }
 
+// InSandbox is the variable that tells Claude Code that it is in a sandbox.
+const InSandbox = "IS_SANDBOX"
+
 // Agent returns what an agent gets.
 func (s Site) Agent(a Agent) *Program {
 	keys := keysOf(a.Config)
@@ -51,8 +54,8 @@ func (s Site) Agent(a Agent) *Program {
 	}
 	p := b.finish()
 	p.Env = slices.DeleteFunc(p.Env, func(entry string) bool { return isSet(a.Config.Env, entry) }) // the user's choice counts
-	if p.Policy.Restricted() && a.Config.Preset == config.PresetClaude {
-		p.Env = append(p.Env, "IS_SANDBOX=1") // otherwise it does not bypass permissions for root
+	if _, set := a.Config.Env[InSandbox]; !set && p.Policy.Mode == sandbox.Enforce && a.Config.Preset == config.PresetClaude {
+		p.Env = append(p.Env, InSandbox+"=1") // otherwise it does not bypass permissions for root
 	}
 	return p
 }

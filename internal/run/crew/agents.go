@@ -12,6 +12,8 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/contain"
+	"signalbox/internal/sandbox"
 )
 
 // CommandOf returns the command of a configured agent. The error reports that the settings of a preset could not be written.
@@ -70,6 +72,14 @@ func (c *Crew) timeout(role signalbox.Role, expert string) time.Duration {
 	return c.box.Config.RoleOf(role).Timeout
 }
 
+// CheckCommand reports whether the command of a configured agent can be started here.
+func CheckCommand(c *config.Config, a config.Agent, command agent.Command) error {
+	if _, set := command.Env[contain.InSandbox]; !set && c.SandboxOf(a.Sandbox).Mode == sandbox.Enforce {
+		command.Env = mergeEnv(command.Env, map[string]string{contain.InSandbox: "1"}) // as it will have
+	}
+	return command.Check()
+}
+
 // CheckAgents reports whether the programs of all given roles can be started.
 func CheckAgents(c *config.Config, roles []signalbox.Role) error {
 	seen := map[string]bool{}
@@ -81,7 +91,7 @@ func CheckAgents(c *config.Config, roles []signalbox.Role) error {
 		seen[name] = true
 		command, err := CommandOf(configured)
 		if err == nil {
-			err = command.Check()
+			err = CheckCommand(c, configured, command)
 		}
 		if err != nil {
 			return err
