@@ -78,7 +78,7 @@ func TestFirstPlan(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	script := filepath.Join(dir, "agents.script")
+	script := filepath.Join(dir, "bin", "agents.script") // an agent may read the folders on PATH
 	writeFile(t, script, firstPlanAgents, 0o600)
 	writeFile(t, filepath.Join(dir, "bin", "claude"), "#!/bin/sh\nexec signalbox rehearse agent '"+script+"' --format claude\n", 0o700)
 	writeFile(t, filepath.Join(project, "plan.md"), onlyBlock(t, document, "markdown"), 0o600)

@@ -283,7 +283,7 @@ func TestCommandsHaveNoModelKeys(t *testing.T) {
 	t.Setenv("MY_KEY", "secret")
 	t.Setenv("HARMLESS", "seen")
 	settings := `models: {main: {provider: openai, model: m, base_url: 'http://127.0.0.1:1/v1'}, other: {provider: anthropic, model: m, key_env: MY_KEY}}
-oracle: {model: main, tools: {look: {command: 'echo ${OPENAI_API_KEY-unset} ${MY_KEY-unset} $HARMLESS', description: y}}}`
+oracle: {model: main, tools: {look: {command: 'echo ${OPENAI_API_KEY-unset} ${MY_KEY-unset} $HARMLESS', description: y, env_pass: [HARMLESS]}}}`
 	s, err := opened(t, settings, "", nil, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
