@@ -64,8 +64,8 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	f.git(t, "add", "-A")
 	f.git(t, "commit", "-q", "-m", "first commit")
 	f.init(t)
-	f.write(t, f.file("signalbox.yaml"), fmt.Sprintf("agent: scripted\nagents:\n  scripted:\n    command: [sh, -c, %q, sh, %q, %q, rehearse, agent, %q, --format, claude]\n    format: claude\n%s",
-		wrapper, f.diary, os.Getenv(binaryVariable), f.script, s.settings))
+	f.write(t, f.file("signalbox.yaml"), fmt.Sprintf("sandbox: {write: [%q]}\nagent: scripted\nagents:\n  scripted:\n    command: [sh, -c, %q, sh, %q, %q, rehearse, agent, %q, --format, claude]\n    format: claude\n%s",
+		f.diary, wrapper, f.diary, os.Getenv(binaryVariable), f.script, s.settings))
 	t.Cleanup(func() { f.killAll() })
 	return f
 }
