@@ -172,6 +172,8 @@ type Limits struct {
 	Memory    Size  `yaml:"memory"`
 	Processes int   `yaml:"processes"`
 	CPU       Cores `yaml:"cpu"`
+	// File is how large a file that a task adds may be. Zero means no limit.
+	File Size `yaml:"file"`
 	// Tree is how large the working copy of a task may become. Zero means no limit.
 	Tree Size `yaml:"tree"`
 }
@@ -180,7 +182,7 @@ func defaultLimits() Limits {
 	return Limits{
 		Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3, Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3,
-		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second, Tree: 10e9,
+		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second, File: 50e6, Tree: 10e9,
 	}
 }
 

@@ -224,6 +224,7 @@ func parseCores(text string) (Cores, bool) {
 const (
 	minMemory = 16e6
 	minTree   = 1e6
+	minFile   = 1e3 // probably the unit is missing
 	minCores  = 10
 )
 
@@ -232,7 +233,7 @@ func (l Limits) checkResources(f *faults) {
 	for _, size := range []struct {
 		name       string
 		set, least Size
-	}{{"memory", l.Memory, minMemory}, {"tree", l.Tree, minTree}} {
+	}{{"memory", l.Memory, minMemory}, {"tree", l.Tree, minTree}, {"file", l.File, minFile}} {
 		if size.set != 0 && size.set < size.least {
 			f.add(&settingError{at: at.field(size.name), fault: fmt.Sprintf("%s is less than %s", size.set, size.least), hint: "write a size such as 4GB, or 0 for no limit"})
 		}

@@ -118,6 +118,9 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
 		t.Counts.Merges = b.Count
 	case reworkUnchanged:
 		t.Counts.Unchanged, t.Unchanged = b.Count, true
+	case reworkFileSize:
+		t.Counts.Large = b.Count
+		t.dropFindings(reworkFileSize) // this one names all files
 	}
 	t.Findings = append(slices.Clip(t.Findings), Finding{b.Cause, b.Summary, b.Body, "", e.Seq})
 }
@@ -184,6 +187,9 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	}
 	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // it is not reviewed, so it must not change its own checks
 		failed = append(failed, "protected files: "+joinSome(b.Protected))
+	}
+	if w.Task.Kind == KindRemediation && len(b.Large) > 0 {
+		failed = append(failed, "large files: "+joinSome(b.Large))
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
 		t.Checks, t.Commit, t.Base, t.Failing, t.Differs = e.Seq, b.Commit, b.Base, failed, b.Differs

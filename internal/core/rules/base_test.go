@@ -2,6 +2,7 @@ package rules
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -212,6 +213,70 @@ func TestUnchanged(t *testing.T) {
 		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
 		wantTypes(t, d, "Merged R-1", "PhaseChanged R-1", "LeaseReleased R-1", "TaskPlanned B-2", "RemediationEnded t1", "PhaseChanged t1")
 		wantBody(t, d, Merged{Epoch: m.Lease.Epoch})
+	})
+}
+
+// A task that adds large files goes back once; then the human is asked, and may allow them.
+func TestLargeFiles(t *testing.T) {
+	check := func(b *box, failing ...CheckRow) Decision {
+		ci := b.wantDispatch(signalbox.RoleCI, "t1")
+		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Base: "base1", Large: []string{"out.bin (600.0 MB)"}, Rows: failing})
+	}
+	large := func(b *box, failing ...CheckRow) Decision {
+		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+		return check(b, failing...)
+	}
+	failure := CheckRow{Check: "test", Environment: "local", Exit: 1}
+	twice := func(t *testing.T) *box {
+		b := based(t, policy(), todo("t1"))
+		wantTypes(t, large(b, failure), "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
+		w := b.wantPhase("t1", signalbox.PhaseImplementation)
+		if len(w.Task.Findings) != 1 || w.Task.Findings[0].Cause != "file size" || !strings.Contains(w.Task.Findings[0].Summary, "out.bin (600.0 MB)") ||
+			!strings.Contains(w.Task.Findings[0].Summary, "failing: test|local") {
+			t.Errorf("findings %+v", w.Task.Findings)
+		}
+		wantTypes(t, large(b), "ChecksRan t1", "ReworkOrdered t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+		b.wantPhase("t1", signalbox.PhaseBlocked)
+		return b
+	}
+	t.Run("keep", func(t *testing.T) { // no other turn of a developer is needed
+		b := twice(t)
+		wantTypes(t, b.answer("t1", AskedFileSize, "Keep it."), "QuestionAnswered t1", "PhaseChanged t1")
+		if w := b.wantPhase("t1", signalbox.PhaseCIPending); len(w.Task.Findings) > 0 {
+			t.Errorf("findings %+v", w.Task.Findings)
+		}
+		check(b)
+		b.wantPhase("t1", signalbox.PhaseReadyForReview)
+	})
+	t.Run("keep, but checks fail", func(t *testing.T) {
+		b := twice(t)
+		b.answer("t1", AskedFileSize, "keep")
+		check(b, failure)
+		if w := b.wantPhase("t1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 || w.Task.Findings[0].Cause != "checks" {
+			t.Errorf("findings %+v", w.Task.Findings)
+		}
+		large(b)
+		b.wantPhase("t1", signalbox.PhaseReadyForReview)
+	})
+	t.Run("again", func(t *testing.T) {
+		b := twice(t)
+		wantTypes(t, b.answer("t1", AskedFileSize, "do not keep it"), "QuestionAnswered t1", "PhaseChanged t1")
+		if w := b.wantPhase("t1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 {
+			t.Errorf("findings %+v", w.Task.Findings)
+		}
+		large(b)
+		b.wantPhase("t1", signalbox.PhaseImplementation)
+		large(b)
+		b.wantPhase("t1", signalbox.PhaseBlocked)
+	})
+	t.Run("remediation", func(t *testing.T) {
+		b := ill(t, policy())
+		b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
+		ci := b.wantDispatch(signalbox.RoleCI, "R-1")
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Base: "base1", Large: []string{"out.bin"}})
+		if got := b.work("R-1").Task.Failing; len(got) != 1 || !strings.Contains(got[0], "out.bin") {
+			t.Errorf("failing %q", got)
+		}
 	})
 }
 

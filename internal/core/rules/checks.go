@@ -18,6 +18,8 @@ type ReportChecks struct {
 	Protected    []string
 	// Unchanged means that the work changes nothing.
 	Unchanged bool
+	// Large are the files that the work adds and that are larger than allowed, with their sizes.
+	Large []string
 	// Body is the output of the failed checks, for the developer to fix them.
 	Body signalbox.Hash
 	// Ref, OnBase and Problem are those of ChecksRan, for work opened by hand.
@@ -34,11 +36,11 @@ func (c ReportChecks) decide(d *decider) error {
 	if h.role != signalbox.RoleCI {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
-	c.Differs, c.Protected = sanitizeAll(c.Differs), sanitizeAll(c.Protected)
+	c.Differs, c.Protected, c.Large = sanitizeAll(c.Differs), sanitizeAll(c.Protected), sanitizeAll(c.Large)
 	if h.w.Task == nil {
 		return c.judgeByHand(d, h)
 	}
-	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged})
+	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged, Large: c.Large})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		if known := d.s.delivery.Base; known == "" || c.Commit == known { // otherwise the base moved meanwhile: run them again
@@ -53,7 +55,7 @@ func (c ReportChecks) decide(d *decider) error {
 	return nil
 }
 
-// judge sends a task back for rework if it changes nothing or if checks fail that pass on the base, and requests a remediation
+// judge sends a task back for rework if it changes nothing, if it adds large files, or if checks fail that pass on the base, and requests a remediation
 // if all failing checks fail on the base too.
 func (c ReportChecks) judge(d *decider, h report) {
 	failing := failing(c.Rows)
@@ -61,6 +63,8 @@ func (c ReportChecks) judge(d *decider, h report) {
 	switch {
 	case c.Unchanged:
 		d.unchanged(h)
+	case len(c.Large) > 0 && !h.w.Task.KeepLarge:
+		c.tooLarge(d, h, newlyFailing)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
 		d.rework(h, reworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
@@ -78,6 +82,27 @@ func (c ReportChecks) summary(failing []string) string {
 		summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
 	}
 	return summary
+}
+
+// maxLarge is how often a task is checked with large files before the human is asked. Agents commit the results of builds by accident.
+const maxLarge = 2
+
+// tooLarge sends back a task that adds large files. If it comes again, the human is asked: when the files may stay, the same commit is
+// checked again.
+func (c ReportChecks) tooLarge(d *decider, h report, failing []string) {
+	count := h.w.Task.Counts.Large + 1
+	summary := "these files are larger than allowed: " + joinSome(c.Large) + ". Delete them, and add them to .gitignore if a program creates them. " +
+		"If the task needs them, say so again: the human decides"
+	if len(failing) > 0 || len(c.Protected) > 0 {
+		summary += ". Also " + c.summary(failing)
+	}
+	d.recordFor(h, ReworkOrdered{reworkFileSize, count, sanitize(summary, maxText), c.Body})
+	if count < maxLarge {
+		d.move(h, signalbox.PhaseImplementation)
+		return
+	}
+	d.block(h, AskedFileSize, signalbox.Hash{}, "%s adds files that are larger than allowed, again: %s. Answer \"keep\" to allow them; any other answer is guidance for another attempt",
+		h.w.ID, joinSome(c.Large))
 }
 
 // failing returns the names of the checks that failed, as "check|environment".

@@ -123,7 +123,12 @@ func (t *Task) applyConflict(e *signalbox.Event, b ConflictFound) {
 // endConflict forgets a conflict that is resolved.
 func (t *Task) endConflict() {
 	t.Conflict = nil
-	kept := slices.DeleteFunc(slices.Clone(t.Findings), func(f Finding) bool { return f.Cause == FindingConflict })
+	t.dropFindings(FindingConflict)
+}
+
+// dropFindings removes the findings with a cause.
+func (t *Task) dropFindings(cause string) {
+	kept := slices.DeleteFunc(slices.Clone(t.Findings), func(f Finding) bool { return f.Cause == cause })
 	if len(kept) == 0 {
 		kept = nil
 	}

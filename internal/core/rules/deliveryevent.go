@@ -125,7 +125,7 @@ type ProgressReported struct {
 	Percent  int    `json:"percent,omitempty"`
 }
 
-// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged or plan.
+// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged, file size or plan.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
@@ -142,6 +142,8 @@ const (
 	reworkPlan   = "plan"
 	// reworkUnchanged means that the branch changes nothing.
 	reworkUnchanged = "unchanged"
+	// reworkFileSize means that the work adds large files.
+	reworkFileSize = "file size"
 )
 
 // IncompleteLogged records that a developer could not finish, and why, if known.
@@ -184,6 +186,8 @@ type ChecksRan struct {
 	OnBase bool `json:"on_base,omitempty"`
 	// Problem is the reason why no checks could run on work opened by hand, absent if they ran.
 	Problem string `json:"problem,omitempty"`
+	// Large is the list of files that the work adds and that are larger than allowed, with their sizes.
+	Large []string `json:"large,omitempty"`
 }
 
 // CheckRow is one check in one environment.
@@ -384,6 +388,8 @@ type QuestionAnswered struct {
 	Withdrawn bool   `json:"withdrawn,omitempty"`
 	// NoGrant means that the answer to a question about a budget does not extend the budget: it was no, or the limit was raised.
 	NoGrant bool `json:"no_grant,omitempty"`
+	// Keep means that the human allows the large files of the task.
+	Keep bool `json:"keep,omitempty"`
 }
 
 // FilesLocked locks files of a shared workspace for a task.

@@ -290,6 +290,9 @@ func (c *company) check(w *Work, fails bool) {
 		}
 		r.Base = r.Commit
 	}
+	if !c.calm && c.oneIn(10) {
+		r.Large = []string{"out.bin (600.0 MB)"}
+	}
 	c.try(r)
 }
 

@@ -21,6 +21,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-commits", "The ledger names the commit that is checked, approved and merged; a branch and the base are moved by others; a task changes nothing.", commits},
 	{"delivery-conflicts", "A task conflicts with the base before its checks, and when it is merged; markers are left, a submodule is the human's, and the base moves back.", conflicts},
 	{"delivery-spending", "Agents reach the budgets of a turn, a role and the run, and a token window, while they work; one restarts without an end of its turn.", spending},
+	{"delivery-large-files", "A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 }
 
@@ -333,4 +334,29 @@ func spending(b *box) {
 	one = b.starts(signalbox.RoleDeveloper)
 	b.uses(one, Spent{CostMicros: 5_000_000})
 	b.capped(one, Spent{CostMicros: 5_000_000}, CapRun)
+}
+
+func largeFiles(b *box) {
+	planned(b, policy(), todo("t1"))
+	ready := func() {
+		b.pass(time.Second)
+		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	}
+	check := func() {
+		ci := b.wantDispatch(signalbox.RoleCI, "t1")
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "commit1", Base: "base1", Large: []string{"out.bin (600.0 MB)"}})
+	}
+	for range 2 {
+		ready()
+		check()
+	}
+	b.answer("t1", AskedFileSize, "make it smaller")
+	for range 2 {
+		ready()
+		check()
+	}
+	b.answer("t1", AskedFileSize, "keep it")
+	check()
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 }

@@ -31,6 +31,7 @@ const (
 	AskedBlocked       QuestionKind = "blocked"
 	AskedRemediation   QuestionKind = "remediation"
 	AskedUnchanged     QuestionKind = "unchanged" // is the task done, although it changes nothing?
+	AskedFileSize      QuestionKind = "file_size" // may the task add large files?
 )
 
 // Question is a question to the human.
@@ -86,7 +87,8 @@ func (c AnswerQuestion) decide(d *decider) error {
 	}
 	d.answer.Work, d.answer.Role = q.Work, q.Role
 	refused := q.Kind == AskedBudget && isNo(c.Answer)
-	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer, NoGrant: refused})
+	d.answer.Seq = d.record(q.Work, "", c.Actor, QuestionAnswered{Question: q.ID, Answer: c.Answer, NoGrant: refused,
+		Keep: q.Kind == AskedFileSize && isKeep(c.Answer)})
 	if refused {
 		d.answer.Paused = true
 		d.record(q.Work, "", c.Actor, Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true, Role: q.Role})
@@ -103,6 +105,8 @@ func (c AnswerQuestion) decide(d *decider) error {
 		return d.answerRemediation(w, c)
 	case AskedUnchanged:
 		d.answerUnchanged(w, c)
+	case AskedFileSize:
+		d.answerFileSize(w, c)
 	default:
 		d.unblock(w, c.Actor, q.ID)
 	}
@@ -152,11 +156,28 @@ func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 	return nil
 }
 
+// isKeep reports whether the answer allows large files.
+func isKeep(answer string) bool { return firstWord(answer) == "keep" }
+
+// answerFileSize carries out the human's decision about large files. If they may stay, the same commit is checked again, without
+// another turn of a developer.
+func (d *decider) answerFileSize(w *Work, c AnswerQuestion) {
+	if w.BlockedFrom == signalbox.PhaseCIPending && !isKeep(c.Answer) {
+		d.unblockTo(w, c.Actor, c.Question, signalbox.PhaseImplementation)
+		return
+	}
+	d.unblock(w, c.Actor, c.Question)
+}
+
 // unblock returns work to the phase it was blocked in, unless it waits for another answer or a remediation.
 func (d *decider) unblock(w *Work, actor, question string) {
+	d.unblockTo(w, actor, question, w.BlockedFrom)
+}
+
+func (d *decider) unblockTo(w *Work, actor, question string, phase signalbox.Phase) {
 	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" && len(remove(w.Task.Questions, question)) == 0 {
-		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
-		d.answer.Phase = w.BlockedFrom
+		d.record(w.ID, "", actor, PhaseChanged{w.Phase, phase})
+		d.answer.Phase = phase
 	}
 }
 
@@ -215,6 +236,10 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 				t.resetCounts()
 				if q, _ := s.Question(b.Question); q.Kind == AskedBudget && !b.NoGrant {
 					t.Granted = t.Spent
+				}
+				if b.Keep {
+					t.KeepLarge = true
+					t.dropFindings(reworkFileSize)
 				}
 			}
 		})

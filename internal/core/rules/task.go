@@ -63,6 +63,8 @@ type Task struct {
 	Conflict *Conflict `json:"conflict,omitempty"`
 	// Unchanged means that the task was sent back because its branch changes nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
+	// KeepLarge means that the human allowed the task to add large files.
+	KeepLarge bool `json:"keep_large,omitempty"`
 
 	Counts   Counts                 `json:"counts"`
 	Timeouts map[signalbox.Role]int `json:"timeouts,omitempty"`
@@ -130,6 +132,7 @@ type Counts struct {
 	Remedies       int `json:"remedies,omitempty"`
 	Unchanged      int `json:"unchanged,omitempty"`
 	Conflicts      int `json:"conflicts,omitempty"`
+	Large          int `json:"large,omitempty"`
 }
 
 // Finding is a problem to fix. Body is the full text.

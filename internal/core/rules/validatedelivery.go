@@ -241,6 +241,9 @@ func plannedNext(w *Work) []signalbox.Phase {
 		if kind == KindRemediation || w.Task.Unchanged {
 			return []signalbox.Phase{w.BlockedFrom, done}
 		}
+		if kind == KindTask && w.BlockedFrom == pending { // the human does not allow its large files
+			return []signalbox.Phase{pending, implementation}
+		}
 		return []signalbox.Phase{w.BlockedFrom, afterRemediation(w.BlockedFrom)}
 	}
 	return nil

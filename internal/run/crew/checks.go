@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,8 +58,43 @@ func (s *session) check(ctx context.Context) (err error) {
 	if command.Protected, err = s.protectedEdits(ctx, base, commit); err != nil {
 		return err
 	}
+	if command.Large, err = s.largeFiles(ctx, base, commit); err != nil {
+		return err
+	}
 	_, err = s.submit(command)
 	return asLeaseLost(err)
+}
+
+// maxLargeFiles is how many large files are reported.
+const maxLargeFiles = 50
+
+// largeFiles returns the files that a commit adds to the base and that are larger than allowed, with their sizes.
+func (s *session) largeFiles(ctx context.Context, base, commit string) (files []string, err error) {
+	found, err := s.findLargeFiles(ctx, base, commit)
+	for _, f := range found {
+		if !f.Deleted && len(files) < maxLargeFiles { // those that are deleted need no author; see dropLargeFiles
+			files = append(files, fmt.Sprintf("%s (%.1f MB)", f.Path, float64(f.Size)/1e6))
+		}
+	}
+	return files, err
+}
+
+func (s *session) findLargeFiles(ctx context.Context, base, commit string) ([]workspace.LargeFile, error) {
+	repo, limit := s.crew.project.Repo, int64(s.crew.box.Config.Limits.File)
+	if commit == "" || limit == 0 {
+		return nil, nil
+	}
+	return repo.LargeFiles(ctx, base, commit, limit)
+}
+
+// dropLargeFiles returns a commit without the commits before it, if large files are only in those: an author has deleted them, and a
+// merge would bring them into the history all the same. Otherwise it returns the commit as it is.
+func (s *session) dropLargeFiles(ctx context.Context, base, commit string) (string, error) {
+	found, err := s.findLargeFiles(ctx, base, commit)
+	if err != nil || len(found) == 0 || s.workItem().Task.KeepLarge || slices.ContainsFunc(found, func(f workspace.LargeFile) bool { return !f.Deleted }) {
+		return commit, err
+	}
+	return s.crew.project.Repo.Squash(ctx, commit, base, s.work+": all changes, without large files that were deleted again\n")
 }
 
 // protectedEdits returns the protected files that a commit edits relative to the base.
@@ -103,6 +139,9 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 		return "", nil, conflict, err
 	}
 	if err != nil {
+		return "", nil, nil, err
+	}
+	if commit, err = s.dropLargeFiles(ctx, base, commit); err != nil {
 		return "", nil, nil, err
 	}
 	s.restoreBranch(ctx, commit, resolved, saved, t.Commit)

@@ -122,6 +122,8 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			return "not merged: " + b.Summary, ""
 		case "unchanged":
 			return "sent back: the branch changes nothing", ""
+		case "file size": // ChecksRan already reported it
+			return "", ""
 		}
 		return b.Cause + " failed: " + b.Summary, ""
 	case rules.TypeConflictFound:
@@ -202,7 +204,7 @@ func (d describer) checks(b rules.ChecksRan) (text, detail string) {
 		text = fmt.Sprintf("checks passed (%d of %d)", len(b.Rows), len(b.Rows))
 	case b.Problem != "":
 		text = "not checked: " + b.Problem
-	case len(b.Protected) == 0:
+	case len(b.Protected)+len(b.Large) == 0:
 		text = "no checks to run"
 	}
 	if b.OnBase {
@@ -212,6 +214,9 @@ func (d describer) checks(b rules.ChecksRan) (text, detail string) {
 	}
 	if len(b.Protected) > 0 {
 		text = strings.TrimSuffix("refused: it edited protected files: "+strings.Join(b.Protected, ", ")+"; "+text, "; ")
+	}
+	if len(b.Large) > 0 {
+		text = strings.TrimSuffix("large files: "+strings.Join(b.Large, ", ")+"; "+text, "; ")
 	}
 	if len(b.Differs) > 0 {
 		text += "; the agent reported otherwise for " + strings.Join(b.Differs, ", ")

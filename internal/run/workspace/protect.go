@@ -98,6 +98,104 @@ func (r *Repo) Changed(ctx context.Context, base, commit string) ([]string, erro
 	return slices.Compact(names), nil
 }
 
+// LargeFile is a file that is larger than allowed.
+type LargeFile struct {
+	Path string
+	Size int64
+	// Deleted means that the file is only in an earlier commit. A merge brings it into the history all the same.
+	Deleted bool
+}
+
+// LargeFiles returns the files larger than limit bytes that a commit and those before it add to a base, by path. A file that was moved,
+// or that was already too large in the base, does not count. Nothing is read but the sizes of the objects that a merge would bring in.
+func (r *Repo) LargeFiles(ctx context.Context, base, commit string, limit int64) ([]LargeFile, error) {
+	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", commit, "^"+base)
+	if err != nil || objects == "" {
+		return nil, err
+	}
+	added, err := r.largeBlobs(ctx, objects, limit)
+	if err != nil || len(added) == 0 {
+		return nil, err
+	}
+	bases, err := r.mergeBases(ctx, base, commit)
+	if err != nil {
+		return nil, err
+	}
+	before, present := map[string]string{}, map[string]bool{} // hashes by path, and hashes
+	for _, base := range bases {
+		changes, err := r.compareTrees(ctx, base, commit)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range changes {
+			present[d.to.hash] = true
+			if d.from.hash != "" && d.from.mode != modeSubmodule {
+				before[d.path] = d.from.hash
+			}
+		}
+	}
+	var old strings.Builder
+	for _, blob := range added {
+		if hash := before[blob.path]; hash != "" {
+			old.WriteString(hash + " " + blob.path + "\n")
+		}
+	}
+	known := map[string]bool{} // paths of files that were too large before
+	if old.Len() > 0 {
+		large, err := r.largeBlobs(ctx, old.String(), limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, blob := range large {
+			known[blob.path] = true
+		}
+	}
+	found := map[string]LargeFile{}
+	for _, blob := range added {
+		if !known[blob.path] && blob.size > found[blob.path].Size {
+			found[blob.path] = LargeFile{blob.path, blob.size, !present[blob.hash]}
+		}
+	}
+	return slices.SortedFunc(maps.Values(found), func(a, b LargeFile) int { return strings.Compare(a.Path, b.Path) }), nil
+}
+
+// Squash returns a commit with the content of a commit, directly on the base, without the commits between them.
+func (r *Repo) Squash(ctx context.Context, commit, base, message string) (string, error) {
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(message), args: []string{"commit-tree", "-p", base, "-F", "-", commit + "^{tree}"}})
+	return strings.TrimSpace(out), err
+}
+
+type blob struct {
+	hash, path string
+	size       int64
+}
+
+// largeBlobs returns those of the objects that are files larger than limit bytes. Each line of objects is a hash and a path. Objects that
+// are not in the repository are omitted: a partial clone does not have all those of its base.
+func (r *Repo) largeBlobs(ctx context.Context, objects string, limit int64) ([]blob, error) {
+	out, err := r.run(ctx, call{dir: r.Root, stdin: []byte(objects), args: []string{"cat-file", "--batch-check=%(objecttype) %(objectsize) %(objectname) %(rest)"}})
+	if err != nil {
+		return nil, err
+	}
+	var large []blob
+	for line := range strings.Lines(out) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if kind != "blob" {
+			continue
+		}
+		number, rest, _ := strings.Cut(rest, " ")
+		hash, path, _ := strings.Cut(rest, " ")
+		size, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("git cat-file: unexpected %q", line)
+		}
+		if size > limit {
+			large = append(large, blob{hash, path, size})
+		}
+	}
+	return large, nil
+}
+
 // compareTrees returns the files, links and submodules that differ between two commits. Without its options, diff-tree would omit
 // submodules that .gitmodules says to ignore.
 func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
