@@ -144,6 +144,18 @@ func protect(path string, flags uint64, how uint) error {
 	return unix.MountSetattr(unix.AT_FDCWD, path, how, &unix.MountAttr{Attr_set: flags})
 }
 
+// makeReadOnly makes a part of a mounted file system read-only, if it exists.
+func makeReadOnly(path string) error {
+	err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return protect(path, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, unix.AT_RECURSIVE)
+}
+
 // mountSystem mounts /proc, /sys, /dev and /tmp.
 func mountSystem(p *Policy) error {
 	for _, dir := range []string{"/proc", "/sys", "/dev", "/tmp", "/run", "/var"} {
@@ -153,6 +165,12 @@ func mountSystem(p *Policy) error {
 	}
 	if err := mountNew("proc", newRoot+"/proc", ""); err != nil {
 		return err
+	}
+	// Settings of the whole machine, which belong to root also if it has no capabilities.
+	for _, name := range []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"} {
+		if err := makeReadOnly(newRoot + "/proc/" + name); err != nil {
+			return fmt.Errorf("protect /proc/%s: %w", name, err)
+		}
 	}
 	if err := bind("/sys", "/sys"); err != nil {
 		return fmt.Errorf("show /sys: %w", err)
