@@ -24,6 +24,7 @@ const (
 	newNamespace = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 		unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 	socketType = 0xf // the bits of a socket's type that are not flags
+	ioprioUser = 3   // IOPRIO_WHO_USER
 )
 
 // forbiddenCalls change the system, look into other processes, or reach what Landlock does not know. Most need capabilities that the
@@ -85,8 +86,9 @@ func callFilter(p *Policy, s Support) []unix.SockFilter {
 		for _, number := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
 			code = append(code, when(number, load(arg(0)), when(0, allow), deny(unix.EPERM))...)
 		}
-		for _, number := range []uintptr{unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET} {
-			code = append(code, when(number, load(arg(1)), when(0, allow), deny(unix.EPERM))...)
+		// Of itself or of its group, but not of another process or of all processes of the user.
+		for number, user := range map[uintptr]uintptr{unix.SYS_SETPRIORITY: unix.PRIO_USER, unix.SYS_IOPRIO_SET: ioprioUser} {
+			code = append(code, when(number, load(arg(0)), when(user, deny(unix.EPERM)), load(arg(1)), when(0, allow), deny(unix.EPERM))...)
 		}
 		for _, number := range sharedCalls {
 			code = append(code, when(number, deny(unix.EPERM))...)
