@@ -210,6 +210,16 @@ func writeAttempts() []attempt {
 				info, err := os.Stat(emptied(a))
 				return err == nil && info.Size() == 0
 			}},
+		{name: "empty a file by opening it", try: func(a *attacker) (string, error) {
+			f, err := os.OpenFile(filepath.Join(a.Bin, "emptied-by-"+a.by), os.O_RDONLY|os.O_TRUNC, 0)
+			if err != nil {
+				return "", err
+			}
+			return "emptied", f.Close()
+		}, effect: func(_ *stage, a *attacker, _ string) bool {
+			info, err := os.Stat(filepath.Join(a.Bin, "emptied-by-"+a.by))
+			return err == nil && info.Size() == 0
+		}},
 		{name: "remove a file", try: func(a *attacker) (string, error) { return "removed", os.Remove(removed(a)) },
 			effect: func(_ *stage, a *attacker, _ string) bool { return !exists(removed(a)) }},
 		{name: "change the mode of a file", open: "mode, owner, times",

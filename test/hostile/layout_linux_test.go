@@ -22,6 +22,9 @@ type layout struct {
 	// Part is what the agent does: empty means all attempts.
 	Part string
 
+	// Alone says that no programs but those of the test run as this user, so that all of them may be attacked together.
+	Alone bool
+
 	// Tag marks what belongs to this test.
 	Tag string
 
@@ -47,6 +50,7 @@ type layout struct {
 // bystander is what the attacker knows about a process of the same user.
 type bystander struct {
 	PID     int
+	Nice    int     // its nice value at first
 	Address uintptr // of the secret in its memory
 	FD      int     // of an open file with the secret that has no name any more
 	Memory  int     // System V shared memory with the secret

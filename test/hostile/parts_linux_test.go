@@ -199,6 +199,7 @@ func playHidden(args []string) error {
 func playBystander(args []string) error {
 	secret := []byte(os.Getenv(secretVariable))
 	signals := make(chan os.Signal, 100)
+	signal.Notify(signals, unix.SIGWINCH, unix.SIGCONT)
 	for n := firstSignal; n <= 64; n++ {
 		signal.Notify(signals, syscall.Signal(n))
 	}
@@ -242,6 +243,10 @@ func playBystander(args []string) error {
 	}
 	defer unix.Syscall(unix.SYS_MSGCTL, queue, unix.IPC_RMID, 0)
 	b.Queue = int(queue)
+	if err := fillQueue(b.Key, secret); err != nil {
+		return err
+	}
+	defer removeQueue(b.Key)
 	if key, err := unix.AddKey("user", b.Key, secret, unix.KEY_SPEC_USER_KEYRING); err == nil {
 		unix.KeyctlSetperm(key, 0x3f3f0000) // all rights for the user's processes
 		unix.KeyctlInt(unix.KEYCTL_SET_TIMEOUT, key, 300, 0, 0)
@@ -274,6 +279,40 @@ func receiveFromQueue(queue int) (string, error) {
 		return "", errno
 	}
 	return string(m.text[:n]), nil
+}
+
+// queueSize is the longest message of a POSIX message queue.
+const queueSize = 128
+
+// openQueue opens a POSIX message queue, without waiting for messages.
+func openQueue(name string, flags int) (int, error) {
+	path, err := unix.BytePtrFromString(name)
+	if err != nil {
+		return -1, err
+	}
+	attributes := [8]int64{1: 4, 2: queueSize} // struct mq_attr: up to four messages
+	fd, _, errno := unix.Syscall6(unix.SYS_MQ_OPEN, uintptr(unsafe.Pointer(path)), uintptr(flags|unix.O_NONBLOCK), 0o600, uintptr(unsafe.Pointer(&attributes)), 0, 0)
+	return int(fd), asError(errno)
+}
+
+// fillQueue creates a POSIX message queue with two messages.
+func fillQueue(name string, message []byte) error {
+	queue, err := openQueue(name, unix.O_RDWR|unix.O_CREAT)
+	if err != nil {
+		return err
+	}
+	for range 2 {
+		if _, _, errno := unix.Syscall6(unix.SYS_MQ_TIMEDSEND, uintptr(queue), uintptr(unsafe.Pointer(&message[0])), uintptr(len(message)), 0, 0, 0); errno != 0 {
+			return errno
+		}
+	}
+	return nil
+}
+
+func removeQueue(name string) {
+	if path, err := unix.BytePtrFromString(name); err == nil {
+		unix.Syscall(unix.SYS_MQ_UNLINK, uintptr(unsafe.Pointer(path)), 0, 0)
+	}
 }
 
 // writeJSON writes a file that appears when it is complete.

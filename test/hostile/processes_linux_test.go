@@ -94,7 +94,12 @@ func processAttempts() []attempt {
 		{name: "trace what started it", try: func(a *attacker) (string, error) { return onKeeper(traces) }},
 		{name: "signal signalbox", try: func(a *attacker) (string, error) { return "sent", unix.Kill(a.Coordinator, unix.SIGURG) }},
 		{name: "signal what started it", try: func(a *attacker) (string, error) {
-			return onKeeper(func(pid int) error { return unix.Kill(pid, unix.SIGURG) })
+			return onKeeper(func(pid int) error {
+				if pid == 1 {
+					return errors.New("the first process of a namespace, which ignores what it does not expect")
+				}
+				return unix.Kill(pid, unix.SIGURG)
+			})
 		}},
 		{name: "signal another session", try: func(a *attacker) (string, error) { return "sent", unix.Kill(a.Victim.PID, unix.SIGURG) }},
 		{name: "limit another process", try: func(a *attacker) (string, error) {
@@ -105,9 +110,21 @@ func processAttempts() []attempt {
 		}},
 		{name: "slow down another process", open: "priority",
 			try: func(a *attacker) (string, error) {
-				return "slower", unix.Setpriority(unix.PRIO_PROCESS, a.Bystander.PID, a.number(15))
+				return "slower", unix.Setpriority(unix.PRIO_PROCESS, a.Bystander.PID, a.slower(1))
 			},
-			effect: func(s *stage, a *attacker, _ string) bool { return s.priority() >= a.number(15) }},
+			effect: func(s *stage, a *attacker, _ string) bool { return s.priority() >= a.slower(1) }},
+		{name: "slow down all processes of the user", try: func(a *attacker) (string, error) {
+			if !a.Alone {
+				return "", fmt.Errorf("not tried on the user's other processes: %w", errMissing)
+			}
+			return "slower", unix.Setpriority(unix.PRIO_USER, 0, a.slower(2))
+		}, private: true, effect: func(s *stage, a *attacker, _ string) bool { return s.priority() >= a.slower(2) }},
+		{name: "signal all processes", try: func(a *attacker) (string, error) {
+			if !a.Alone {
+				return "", fmt.Errorf("not tried on the user's other processes: %w", errMissing)
+			}
+			return "sent", unix.Kill(-1, harmless(a))
+		}, private: true, effect: func(s *stage, a *attacker, _ string) bool { return s.signalled(int(harmless(a))) }},
 		{name: "have another process killed first", try: func(a *attacker) (string, error) {
 			return "written", os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", a.Bystander.PID), []byte(strconv.Itoa(a.number(901))), 0)
 		}, effect: func(s *stage, a *attacker, _ string) bool {
@@ -211,6 +228,17 @@ func otherSession(*attacker) (string, error) {
 	return strings.Join(sessions, " "), nil
 }
 
+// slower returns a nice value above all that were set before. step is 1 or 2.
+func (a *attacker) slower(step int) int { return a.Bystander.Nice + 2*a.number(0) + step }
+
+// harmless returns a signal that does nothing to processes which do not wait for it.
+func harmless(a *attacker) unix.Signal {
+	if a.by == byAgent {
+		return unix.SIGWINCH
+	}
+	return unix.SIGCONT
+}
+
 // The signals that the bystander counts. Programs send different ones.
 const firstSignal = 40
 
@@ -225,6 +253,14 @@ func signalAttempts() (all []attempt) {
 		{"a signal to a thread", func(pid, sig int) error { return unix.Tgkill(pid, pid, unix.Signal(sig)) }},
 		{"a signal to a thread of any process", func(pid, sig int) error {
 			_, _, errno := unix.Syscall(unix.SYS_TKILL, uintptr(pid), uintptr(sig), 0)
+			return asError(errno)
+		}},
+		{"a signal with a value to a thread", func(pid, sig int) error {
+			info := struct {
+				signo, errno, code int32
+				_                  [116]byte
+			}{signo: int32(sig), code: -1} // SI_QUEUE
+			_, _, errno := unix.Syscall6(unix.SYS_RT_TGSIGQUEUEINFO, uintptr(pid), uintptr(pid), uintptr(sig), uintptr(unsafe.Pointer(&info)), 0, 0)
 			return asError(errno)
 		}},
 		{"a signal through a descriptor", func(pid, sig int) error {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,6 +78,15 @@ func socketAttempts() []attempt {
 		}},
 		{name: "send to a System V message queue", try: func(a *attacker) (string, error) { return "sent", sendToQueue(a.Bystander.Queue, a.mark()) },
 			effect: func(s *stage, a *attacker, _ string) bool { return s.inQueue(a.mark()) }},
+		{name: "read a POSIX message queue", effect: leaked, try: func(a *attacker) (string, error) {
+			queue, err := openQueue(a.Tag, unix.O_RDONLY)
+			if err != nil {
+				return "", err
+			}
+			buffer := make([]byte, queueSize)
+			n, _, errno := unix.Syscall6(unix.SYS_MQ_TIMEDRECEIVE, uintptr(queue), uintptr(unsafe.Pointer(&buffer[0])), queueSize, 0, 0, 0)
+			return string(buffer[:max(0, min(int(n), queueSize))]), asError(errno)
+		}},
 		{name: "read a key of the user's keyring", effect: leaked, try: func(a *attacker) (string, error) {
 			id, err := unix.KeyctlSearch(unix.KEY_SPEC_USER_KEYRING, "user", a.Bystander.Key, 0)
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -70,7 +71,8 @@ func newStage(t testing.TB, of scene) *stage {
 		s.root = t.TempDir()
 	}
 	s.layout = layout{Home: filepath.Join(s.root, "home"), Project: filepath.Join(s.root, "project"), Bin: filepath.Join(s.root, "bin"),
-		Run: filepath.Join(s.root, "run"), Program: program, Tag: "h" + strings.ToLower(rand.Text()[:6]), Mounts: namespace("mnt"), Terminals: map[string]string{}}
+		Run: filepath.Join(s.root, "run"), Program: program, Tag: "h" + strings.ToLower(rand.Text()[:6]), Mounts: namespace("mnt"), Terminals: map[string]string{},
+		Alone: of.uid != 0}
 	s.log, s.Git = filepath.Join(s.root, "run.log"), filepath.Join(s.Project, ".git")
 	repository := s.Project
 	if of.inside {
@@ -100,6 +102,7 @@ func newStage(t testing.TB, of scene) *stage {
 		s.write(emptied(a), "text\n")
 		s.write(removed(a), "text\n")
 		s.write(filepath.Join(s.Bin, "replaced-by-"+by), "#!/bin/sh\n")
+		s.write(filepath.Join(s.Bin, "emptied-by-"+by), "#!/bin/sh\n")
 	}
 	s.write(filepath.Join(s.Home, "Documents", "tool"), "#!/bin/sh\necho "+s.secret+"\n")
 	s.write(filepath.Join(s.Bin, "tool"), "#!/bin/sh\n")
@@ -236,15 +239,18 @@ func (s *stage) makeSetuid() {
 	}
 	path, other := filepath.Join(s.Bin, "setuid"), 0
 	if s.user() == 0 {
-		other = unprivileged
+		other = unprivileged()
 	}
 	copyFile(s.t, os.Args[0], path, 0o755)
 	s.check(os.Chown(path, other, other))
 	s.check(os.Chmod(path, 0o755|os.ModeSetuid))
 }
 
-// unprivileged is a user without an entry in the list of users.
-const unprivileged = 64321
+// unprivileged returns a user without an entry in the list of users, and another one for each call: tests that run at the same time
+// must not see each other's attacks.
+func unprivileged() int { return 640000 + int(users.Add(1)) }
+
+var users atomic.Int32
 
 // command returns a command of the stage's user, in the project's folder.
 func (s *stage) command(argv ...string) *exec.Cmd {
@@ -330,6 +336,7 @@ func (s *stage) serve() {
 		cmd.Wait()
 	})
 	s.check(json.NewDecoder(out).Decode(&s.Bystander))
+	s.Bystander.Nice = s.priority()
 
 	if handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, s.Key, 0); err == nil {
 		s.KeyHandle, s.KeyHandleType = handle.Bytes(), handle.Type()

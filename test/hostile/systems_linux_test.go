@@ -53,7 +53,7 @@ func TestPlantedSettings(t *testing.T) {
 	t.Parallel()
 	of := scene{}
 	if os.Getuid() == 0 {
-		of.uid = unprivileged
+		of.uid = unprivileged()
 	}
 	s := newStage(t, of)
 	s.needSandbox()
