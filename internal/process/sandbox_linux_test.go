@@ -229,6 +229,26 @@ func TestSandboxNetwork(t *testing.T) {
 	}
 }
 
+// Every version of Landlock that is enough enforces the policy, with the rights that this version knows.
+func TestSandboxOlderLandlock(t *testing.T) {
+	needSupport(t, true)
+	newest := Support()
+	for version := 3; version <= newest.Landlock; version++ {
+		for _, mode := range []sandbox.Network{{}, {Off: true}, {Ports: []uint16{443}}} {
+			f := newFixture(t, `cat "$SECRET/key" || echo x >"$SECRET/new" || mkdir a b && echo one >a/c && ln a/c b/d && mv a/c b/c && : >b/c && ls b`)
+			support := newest
+			support.Landlock = version
+			f.spec.simulated, f.spec.Sandbox.Network, f.spec.Stderr = &support, mode, nil
+			if support.Check(f.spec.Sandbox) != nil {
+				continue // ports need version 4
+			}
+			if exit, out := f.run(t); out != "c\nd\n" || exit.Code != 0 {
+				t.Errorf("Landlock %d, network %v: %+v, output %q", version, mode, exit, out)
+			}
+		}
+	}
+}
+
 // A system that cannot enforce the policy starts nothing, unless that is allowed.
 func TestSandboxMissing(t *testing.T) {
 	for name, support := range map[string]sandbox.Support{
