@@ -330,6 +330,7 @@ func (s *stage) serve() {
 	out, err := cmd.StdoutPipe()
 	s.check(err)
 	cmd.Stderr = os.Stderr
+	cmd.Cancel = in.Close // if it were killed, it could not remove its queues and shared memory
 	s.check(cmd.Start())
 	s.t.Cleanup(func() {
 		in.Close()
