@@ -12,6 +12,8 @@ type AgentSessionCompleted struct {
 	PRURL             *string    `json:"pr_url"`
 	EvidenceBundleRef *string    `json:"evidence_bundle_ref"`
 	Notes             *string    `json:"notes"`
+	// NotesBlob is the blob with the notes, if they are long: Notes is only their beginning then.
+	NotesBlob Hash `json:"notes_blob,omitzero"`
 }
 
 // SessionCompletedFrom returns the event for a valid signal. The caller sets WorkID and LeaseEpoch from the session's lease.

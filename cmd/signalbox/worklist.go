@@ -117,6 +117,9 @@ func (p *program) printWorkItem(w crew.WorkDetails) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
+		if w.NotesBlob != (signalbox.Hash{}) {
+			rows = append(rows, [2]string{"notes", "signalbox blob get " + w.NotesBlob.String()})
+		}
 	}
 	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
 	describe := func(l *signalbox.Lease, end string) string {

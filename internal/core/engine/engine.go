@@ -112,11 +112,20 @@ func (e *Engine) View(f func(*rules.State)) {
 	f(e.state)
 }
 
-// WouldRecord reports whether a command would append events, as far as this engine knows. If not, its blobs need not be stored.
-func (e *Engine) WouldRecord(c rules.Command) bool {
+// Preview returns the answer to a command, and the digests of the blobs that its events would refer to, as far as this engine knows.
+// Blobs that no event would refer to should not be stored: the command may be refused, and anybody can send one.
+func (e *Engine) Preview(c rules.Command) (answer rules.Answer, blobs []signalbox.Hash, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(rules.Decide(e.state, e.clock.now(), c).Events) > 0
+	decision := rules.Decide(e.state, e.clock.now(), c)
+	for _, event := range decision.Events {
+		found, err := rules.Blobs(&event)
+		if err != nil {
+			return rules.Answer{}, nil, err
+		}
+		blobs = append(blobs, found...)
+	}
+	return decision.Answer, blobs, nil
 }
 
 // Tail returns the tail of the log, as far as this engine knows.

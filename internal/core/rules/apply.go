@@ -128,7 +128,7 @@ func (w *Work) enter(phase signalbox.Phase) {
 	if phase == signalbox.PhaseBlocked {
 		w.BlockedFrom = w.Phase
 	} else {
-		w.BlockedFrom, w.Notes = "", ""
+		w.BlockedFrom, w.Notes, w.NotesBlob = "", "", signalbox.Hash{}
 	}
 	w.Phase = phase
 }
@@ -171,7 +171,7 @@ func (s *State) endLease(e *signalbox.Event, how Ending) {
 func (s *State) complete(e *signalbox.Event, completed signalbox.AgentSessionCompleted) {
 	s.changeWork(e.Work, func(w *Work) {
 		if completed.ExitReason != signalbox.ExitCompleted && completed.Notes != nil {
-			w.Notes = *completed.Notes
+			w.Notes, w.NotesBlob = *completed.Notes, completed.NotesBlob
 		}
 		present := *w.Present
 		present.Ended = Ending(completed.ExitReason)

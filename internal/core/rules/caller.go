@@ -82,6 +82,7 @@ func (d *decider) checkCaller(c *Caller, session *Session, r refusal) error {
 		return nil
 	}
 	r.reason, r.actor = signalbox.ReasonWrongSecret, cmp.Or(c.Identity, "unknown")
+	r.blob = signalbox.Hash{} // nothing is stored for a caller who proves nothing
 	r.detail = fmt.Sprintf("wrong secret: session '%s' needs the secret that its claim returned", session.ID)
 	d.answer.Session = session.ID
 	return d.refuse(session, leases[0].Work, r, signalbox.CodeFailed, "send the secret that the claim returned; an agent's process has it in SIGNALBOX_SECRET")

@@ -77,6 +77,8 @@ type Exit struct {
 	// Blob contains the signal, at Offset.
 	Blob   signalbox.Hash
 	Offset int64
+	// Notes is the blob with the notes of the signal, if they are long; see LongNotes.
+	Notes signalbox.Hash
 	// Times is how often the session has sent this signal, as far as the caller knows; 0 means once.
 	Times int
 	// Turn is set if the signal ends a turn of an agent.

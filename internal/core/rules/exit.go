@@ -40,8 +40,10 @@ func (c Exit) decide(d *decider) error {
 	lease := d.liveLease(w)
 	completed := signalbox.SessionCompletedFrom(session.ID, session.Actor, &c.Signal)
 	completed.WorkID, completed.LeaseEpoch = w.ID, held.Epoch
+	inline := completed
+	shortenNotes(&completed)
 	if lease == nil || lease.Epoch != held.Epoch {
-		if d.repeatedExit(session, completed) {
+		if d.repeatedExit(session, completed) || completed.NotesBlob != (signalbox.Hash{}) && d.repeatedExit(session, inline) { // long notes were part of the event once
 			return nil
 		}
 		return d.refuseStale(session, w, lease, sent)
@@ -55,6 +57,9 @@ func (c Exit) decide(d *decider) error {
 	}
 	if err := c.checkRef(w); err != nil {
 		return err
+	}
+	if c.Notes != completed.NotesBlob {
+		return refusef(signalbox.CodeConflict, "send the signal again", "the notes of the signal are not stored: the ledger has changed meanwhile")
 	}
 	if w.Task != nil {
 		c.acceptPlanned(d, session, w, completed)
@@ -71,6 +76,35 @@ func (c Exit) fault() string {
 		fault = err.Error()
 	}
 	return strings.ToValidUTF8(fault[:min(len(fault), maxText)], "\ufffd")
+}
+
+// The notes of a signal that are longer than maxNotes are stored as a blob, so that they can be redacted. The event has their beginning.
+const (
+	maxNotes     = 4096
+	notesPreview = 200
+)
+
+// LongNotes returns the notes of a signal if they are so long that they are stored as a blob, and their digest. Otherwise it returns zero.
+func LongNotes(s *signalbox.ExitSignal) (text []byte, digest signalbox.Hash) {
+	if s.Notes == nil || len(*s.Notes) <= maxNotes {
+		return nil, digest
+	}
+	text = []byte(*s.Notes)
+	return text, sha256.Sum256(text)
+}
+
+// shortenNotes replaces long notes by their beginning and the digest of their blob.
+func shortenNotes(completed *signalbox.AgentSessionCompleted) {
+	text, digest := LongNotes(&signalbox.ExitSignal{Notes: completed.Notes})
+	if text == nil {
+		return
+	}
+	n := notesPreview
+	for n > 0 && text[n]&0xc0 == 0x80 { // not within a rune
+		n--
+	}
+	preview := string(text[:n]) + "…"
+	completed.Notes, completed.NotesBlob = &preview, digest
 }
 
 // lease returns the lease that the signal is sent under. An empty Work means that the session never had it.
@@ -176,7 +210,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	}
 	switch {
 	case completed.ExitReason != signalbox.ExitCompleted:
-		d.block(h, AskedBlocked, signalbox.Hash{}, "the %s on %s ended as %s: %s", h.role, w.ID, completed.ExitReason, notes)
+		d.block(h, AskedBlocked, completed.NotesBlob, "the %s on %s ended as %s: %s", h.role, w.ID, completed.ExitReason, notes)
 		d.release(h, signalbox.NameExit)
 	case h.role == signalbox.RoleDeveloper:
 		d.dispatchCritic(h)
@@ -185,7 +219,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	case h.role == signalbox.RoleAuditor:
 		d.markComplete(h)
 	default:
-		d.block(h, AskedBlocked, signalbox.Hash{}, "the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID, notes)
+		d.block(h, AskedBlocked, completed.NotesBlob, "the %s on %s ended with an exit signal instead of a line signal: %s", h.role, w.ID, notes)
 		d.release(h, signalbox.NameExit)
 	}
 	d.askBudget(h)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -223,6 +224,64 @@ func TestRepeatedExit(t *testing.T) {
 	wantRefused(t, b.try(Exit{Session: "S", Epoch: epoch, Signal: other}),
 		refused{Code: signalbox.CodeConflict, Reason: "stale_lease", Msg: "stale lease: epoch 3 of work 'w' is over, and no session holds the work"},
 		`SignalRefused {"said":"agent_exit","reason":"stale_lease","detail":"stale lease: epoch 3 of work 'w' is over, and no session holds the work","epoch":3,"count":1}`)
+}
+
+// Long notes are a blob, and the event has only their beginning. They are not accepted before they are stored.
+func TestLongNotes(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	b.claim("w", "S")
+	notes := strings.Repeat("x", 199) + "\u00fc" + strings.Repeat("y", maxNotes)
+	c := Exit{Session: "S", Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), notes)}
+	if d := b.try(c); len(d.Events) > 0 || signalbox.CodeOf(d.Err) != signalbox.CodeConflict {
+		t.Errorf("not stored: %d events, %v", len(d.Events), d.Err)
+	}
+	_, c.Notes = LongNotes(&c.Signal)
+	answer := b.do(c)
+	preview := strings.Repeat("x", 199) + "\u2026"
+	if got := answer.Completed; *got.Notes != preview || got.NotesBlob != sha256.Sum256([]byte(notes)) {
+		t.Errorf("recorded %q, %s", *got.Notes, got.NotesBlob)
+	}
+	if w := b.work("w"); w.Notes != preview || w.NotesBlob != c.Notes || w.View(b.now).NotesBlob != c.Notes {
+		t.Errorf("the work has %q, %s", w.Notes, w.NotesBlob)
+	}
+	if again := b.do(c); !again.Repeated || again.Seq != answer.Seq {
+		t.Errorf("again: %+v", again)
+	}
+	c.Signal = withNotes(c.Signal, notes[:len(notes)-1]+"z") // with the same beginning
+	if d := b.try(c); refusedBy(d.Err) == nil {
+		t.Errorf("other notes: %+v, %v", d.Answer, d.Err)
+	}
+	b.do(Unblock{Work: "w", Note: "continue", Actor: "op"})
+	if w := b.work("w"); w.Notes != "" || w.NotesBlob != (signalbox.Hash{}) {
+		t.Errorf("unblocked work has %q, %s", w.Notes, w.NotesBlob)
+	}
+	b.claim("w", "S2")
+	short := strings.Repeat("z", maxNotes)
+	if got := b.do(Exit{Session: "S2", Signal: withNotes(c.Signal, short)}).Completed; *got.Notes != short || got.NotesBlob != (signalbox.Hash{}) {
+		t.Errorf("notes of %d bytes: blob %s", maxNotes, got.NotesBlob)
+	}
+}
+
+// Long notes were part of the event once. Such a signal is recognized when it is sent again.
+func TestLongNotesOfEarlierVersions(t *testing.T) {
+	b := newBox(t)
+	b.open("w", signalbox.PhaseImplementation)
+	epoch := b.claim("w", "S")
+	signal := withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), strings.Repeat("y", maxNotes+1))
+	completed := signalbox.SessionCompletedFrom("S", b.work("w").Lease.Actor, &signal)
+	completed.WorkID, completed.LeaseEpoch = "w", epoch
+	for _, body := range []body{AgentSessionCompleted{completed}, PhaseChanged{signalbox.PhaseImplementation, signalbox.PhaseBlocked}, LeaseReleased{Epoch: epoch, Reason: "exit"}} {
+		if err := b.s.Apply(b.event("w", "S", body)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w := b.work("w"); w.Notes != *signal.Notes || w.NotesBlob != (signalbox.Hash{}) {
+		t.Errorf("the work has %d bytes of notes, and %s", len(w.Notes), w.NotesBlob)
+	}
+	if d := Decide(b.s, b.now, Exit{Session: "S", Epoch: epoch, Signal: signal}); !d.Answer.Repeated || len(d.Events) > 0 {
+		t.Errorf("again: %+v, %v", d.Answer, d.Err)
+	}
 }
 
 // The same words under another lease are another signal.

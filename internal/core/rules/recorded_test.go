@@ -164,11 +164,12 @@ type shownWork struct {
 	Task        *Task
 	Ref         string
 	Checks      *LastChecks
+	NotesBlob   signalbox.Hash `json:",omitzero"`
 }
 
 func shownWorks(s *State) (works []shownWork) {
 	for w := range s.Works() {
-		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures(), w.Task, w.Ref, w.Checks})
+		works = append(works, shownWork{w.ID, w.Title, w.Phase, w.BlockedFrom, w.Notes, w.Opened, w.Lease, w.Tenures(), w.Task, w.Ref, w.Checks, w.NotesBlob})
 	}
 	return works
 }

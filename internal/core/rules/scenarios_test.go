@@ -25,6 +25,7 @@ var scenarios = append([]scenario{
 	{"turn-signals", "Two runs of trees log turn signals; one says its last again, one begins late, and a gap is refused.", turnsHeard},
 	{"rules-upgraded", "A log of older rules is written to again: its lease still counts, and newer rules apply from there on.", rulesUpgraded},
 	{"secrets", "MCP clients claim with secrets; one without the secret is refused, and the developer cannot review.", leasesWithSecrets},
+	{"long-notes", "Notes of exit signals that are so long that they are stored as blobs, of work opened by hand and of a planned task.", longNotes},
 	{"checks-by-hand", "A crew checks work that was opened by hand: it fails, names a branch that is gone, edits a protected file, passes; then the disk is full.", checksByHand},
 }, deliveryScenarios...)
 
@@ -190,4 +191,20 @@ func manyLeasesExpire(b *box) {
 	b.do(Expire{})
 	b.pass(time.Hour)
 	b.do(Claim{Role: signalbox.RoleCritic, Session: "S-7", Actor: "a-S-7", Lease: "L-7"})
+}
+
+func longNotes(b *box) {
+	long := func(session string, epoch uint64) {
+		c := Exit{Session: session, Epoch: epoch, Signal: withNotes(exit(signalbox.PhaseImplementation, signalbox.ExitBlocked), strings.Repeat("\u20ac", maxNotes/3+1))}
+		_, c.Notes = LongNotes(&c.Signal)
+		b.do(c)
+	}
+	b.open("task-1", signalbox.PhaseImplementation)
+	long("S-1", b.claim("task-1", "S-1"))
+	b.pass(time.Minute)
+	b.do(Unblock{Work: "task-1", Note: "go on", Actor: "op"})
+	planned(b, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	long(a.Session, a.Lease.Epoch)
+	b.answer("t1", AskedBlocked, "read them, continue")
 }

@@ -14,7 +14,7 @@ import (
 // A snapshot is the state in binary: every field in the order of the types, numbers as varints, strings after their
 // length. The same walk over the state writes and reads it, so the two cannot disagree. Equal states have equal
 // snapshots. A snapshot is a cache for one version of the program, not an exchange format.
-const snapshotFormat = 5
+const snapshotFormat = 6
 
 // ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
@@ -128,6 +128,7 @@ func (w *walker) work(x *Work) {
 	text(w, &x.Phase)
 	text(w, &x.BlockedFrom)
 	text(w, &x.Notes)
+	w.hash(&x.NotesBlob)
 	w.time(&x.Opened)
 	leased := x.Lease != nil
 	w.flag(&leased)

@@ -51,7 +51,9 @@ type Work struct {
 	// BlockedFrom is the phase that BLOCKED work returns to, and Notes says why it is blocked.
 	BlockedFrom signalbox.Phase
 	Notes       string
-	Opened      time.Time
+	// NotesBlob is the blob with the notes, if they are long: Notes is only their beginning then.
+	NotesBlob signalbox.Hash
+	Opened    time.Time
 	// Lease can have expired already: the log records that later. See LiveLease.
 	Lease *signalbox.Lease
 	// Past lists the sessions that held the work, in order. Present is the one that holds it, nil without a lease.

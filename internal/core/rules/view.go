@@ -20,6 +20,8 @@ type WorkView struct {
 	Checks *LastChecks `json:"checks,omitempty"`
 	// Expired is a lease that has expired, while the work is free and the ledger does not record the end of the lease yet.
 	Expired *signalbox.Lease `json:"expired_lease,omitempty"`
+	// NotesBlob is the blob with the notes, if they are long.
+	NotesBlob signalbox.Hash `json:"notes_blob,omitzero"`
 }
 
 // SessionView is a session that holds or held the work.
@@ -47,7 +49,7 @@ func (w *Work) LiveLease(now time.Time) *signalbox.Lease {
 func (w *Work) View(now time.Time) WorkView {
 	view := WorkView{ID: w.ID, Title: w.Title, Phase: w.Phase, Lease: w.LiveLease(now), Sessions: []SessionView{}, Ref: w.Ref, Checks: w.Checks}
 	if w.Phase == signalbox.PhaseBlocked {
-		view.BlockedFrom, view.Notes = &w.BlockedFrom, &w.Notes
+		view.BlockedFrom, view.Notes, view.NotesBlob = &w.BlockedFrom, &w.Notes, w.NotesBlob
 	}
 	if view.Lease == nil {
 		view.Expired = w.Lease

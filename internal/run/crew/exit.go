@@ -2,9 +2,16 @@ package crew
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"slices"
 
+	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/transcript"
 )
@@ -22,8 +29,9 @@ type ExitSubmission struct {
 	Caller *rules.Caller
 }
 
-// SubmitExit submits an exit signal. An invalid signal is refused, and the refusal is recorded. The signal is stored as a blob only if an
-// event will refer to it, so that a session that repeats refused signals does not fill the disk.
+// SubmitExit submits an exit signal. An invalid signal is refused, and the refusal is recorded. The signal and its notes are stored as
+// blobs only if an event will refer to them. So a session that repeats refused signals does not fill the disk, and nor does a caller
+// without its secret.
 func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer, error) {
 	exit := rules.Exit{Session: s.Session, Epoch: s.Epoch, Ref: s.Ref, Caller: s.Caller}
 	if signal, err := transcript.ParseExit(s.Data); err != nil {
@@ -31,11 +39,47 @@ func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer
 	} else {
 		exit.Signal = *signal
 	}
-	if len(s.Data) <= transcript.MaxExitBytes && b.Engine.WouldRecord(exit) {
-		var err error
-		if exit.Blob, err = b.Engine.PutBlob(ctx, bytes.NewReader(s.Data)); err != nil {
-			return rules.Answer{}, err
+	notes := []byte(nil)
+	notes, exit.Notes = rules.LongNotes(&exit.Signal)
+	if len(s.Data) <= transcript.MaxExitBytes {
+		exit.Blob = sha256.Sum256(s.Data)
+	}
+	_, needed, err := b.Engine.Preview(exit)
+	if err != nil {
+		return rules.Answer{}, err
+	}
+	put := func(digest *signalbox.Hash, data []byte) (err error) {
+		if !slices.Contains(needed, *digest) {
+			*digest = signalbox.Hash{}
+			return nil
 		}
+		*digest, err = b.Engine.PutBlob(ctx, bytes.NewReader(data))
+		return err
+	}
+	if err := cmp.Or(put(&exit.Blob, s.Data), put(&exit.Notes, notes)); err != nil {
+		return rules.Answer{}, err
 	}
 	return b.Engine.Do(ctx, exit)
+}
+
+// ReadNotes replaces the beginning of long notes by all of them, unless they were redacted.
+func ReadNotes(ctx context.Context, b *box.Box, w *rules.WorkView) error {
+	if w.NotesBlob == (signalbox.Hash{}) {
+		return nil
+	}
+	r, err := b.Journal.GetBlob(ctx, w.NotesBlob)
+	if errors.Is(err, journal.ErrNoBlob) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	all, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	text := string(all)
+	w.Notes = &text
+	return nil
 }

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,7 +90,8 @@ type WorkDetails struct {
 // Details returns the details of a work item.
 func Details(ctx context.Context, b *box.Box, w *rules.Work) (WorkDetails, error) {
 	troubles, err := FindTroubles(ctx, b, w)
-	return WorkDetails{w.View(time.Now()), troubles}, err
+	details := WorkDetails{w.View(time.Now()), troubles}
+	return details, cmp.Or(err, ReadNotes(ctx, b, &details.WorkView))
 }
 
 // FindTroubles returns why a work item does not advance.

@@ -106,6 +106,7 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 	var decision rules.Decision
 	if err == nil {
 		exit := rules.Exit{Session: s.id, Epoch: epoch, Signal: *signal, Ref: r.Ref, Caller: caller}
+		_, exit.Notes = rules.LongNotes(signal) // they are stored at the end of the turn
 		s.crew.box.Engine.View(func(state *rules.State) { decision = rules.Decide(state, time.Now(), exit) })
 		err = decision.Err
 	}

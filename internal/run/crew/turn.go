@@ -267,6 +267,12 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 				return rules.Answer{}, err
 			}
 		}
+		if notes, _ := rules.LongNotes(t.signal.Exit); notes != nil {
+			var err error
+			if exit.Notes, err = s.crew.put(notes); err != nil {
+				return rules.Answer{}, err
+			}
+		}
 		answer, err := s.submit(exit)
 		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason != signalbox.ReasonStaleLease {
 			t.advice = refused.Msg

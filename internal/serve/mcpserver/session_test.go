@@ -1,9 +1,11 @@
 package mcpserver
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -197,25 +199,27 @@ func TestOnlyLiveLease(t *testing.T) {
 	}
 }
 
+func countBlobs(t *testing.T, dir string) (count int) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(dir, "blobs"), func(_ string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			count++
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return count
+}
+
 // A signal that is not recorded leaves no blob, so that an agent that repeats it does not fill the disk.
 func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
 	dir := newBox(t)
 	planned(t, dir, "s-1")
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
 	c := newCaller(t, newServer(t, dir, nil))
-	blobs := func() (count int) {
-		t.Helper()
-		err := filepath.WalkDir(filepath.Join(dir, "blobs"), func(_ string, entry fs.DirEntry, err error) error {
-			if err == nil && entry.Type().IsRegular() {
-				count++
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
-		}
-		return count
-	}
+	blobs := func() int { return countBlobs(t, dir) }
 	signal := func(notes string) {
 		c.call("emit_signal", args{"session": "s-1", "signal": "ready_for_review", "summary": notes})
 	}
@@ -241,6 +245,66 @@ func TestUnrecordedSignalsLeaveNoBlobs(t *testing.T) {
 		}
 	}
 	c.fails("submit_exit", "unknown_session", args{"session": "s-unknown", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "unknown"})
+}
+
+// Nothing is stored for a caller without the secret of the session.
+func TestWrongSecretLeavesNoBlobs(t *testing.T) {
+	dir := newBox(t)
+	planned(t, dir, "s-1")
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+	c := newCaller(t, newServer(t, dir, nil))
+	before := countBlobs(t, dir)
+	c.fails("emit_signal", "wrong_secret", args{"session": "s-1", "secret": "wrong", "signal": "expanded_spec", "summary": "x",
+		"sub_tasks": []args{{"id": "T9", "acceptance_criteria": []string{"y"}}}})
+	c.fails("emit_signal", "wrong_secret", args{"session": "s-1", "secret": "wrong", "signal": "ready_for_review", "summary": "x"})
+	c.fails("submit_exit", "wrong_secret", args{"session": "s-2", "secret": "wrong", "phase_completed": "IMPLEMENTATION", "exit_reason": "blocked", "notes": strings.Repeat("long ", 1000)})
+	if after := countBlobs(t, dir); after != before {
+		t.Errorf("%d blobs were stored", after-before)
+	}
+}
+
+// Long notes are a blob. Agents can read all of them, until they are redacted.
+func TestLongNotes(t *testing.T) {
+	dir := newBox(t)
+	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"},
+		rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-2", Actor: "bob", Lease: "l-2"})
+	c := newCaller(t, newServer(t, dir, nil))
+	notes := strings.Repeat("long ", 1000) + "end"
+	c.ok("submit_exit", args{"session": "s-2", "phase_completed": "IMPLEMENTATION", "exit_reason": "blocked", "notes": notes})
+	if stored := countBlobs(t, dir); stored != 2 {
+		t.Errorf("%d blobs, want those of the signal and its notes", stored)
+	}
+	shown := func() (work struct {
+		Notes string         `json:"notes"`
+		Blob  signalbox.Hash `json:"notes_blob"`
+	}) {
+		t.Helper()
+		a := c.ok("get_work", args{"work": "w"})
+		if a.FilePath == nil {
+			t.Fatalf("no file: %s", a.text)
+		}
+		data, err := os.ReadFile(*a.FilePath)
+		if err == nil {
+			err = json.Unmarshal(data, &work)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return work
+	}
+	work := shown()
+	if work.Notes != notes {
+		t.Errorf("notes %.300q", work.Notes)
+	}
+	withBox(t, dir, func(b *box.Box) {
+		if _, err := b.Redact(t.Context(), rules.RedactBlob{Blob: work.Blob, Reason: "a password", Actor: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if work := shown(); work.Notes != notes[:200]+"\u2026" {
+		t.Errorf("after the redaction: notes %.300q", work.Notes)
+	}
 }
 
 // TestOnlyOwnWork tests the server of an agent that may see its own work only.

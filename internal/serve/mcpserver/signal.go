@@ -3,8 +3,10 @@ package mcpserver
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -199,9 +201,20 @@ func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.Li
 	case signalbox.PathArgument:
 		c.Named = in.File
 	}
-	// A blob that no event would refer to is not stored.
-	if in.Signal == signalbox.NameCheckpoint || !b.Engine.WouldRecord(c) {
+	if in.Signal == signalbox.NameCheckpoint {
 		return c, nil
+	}
+	data, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name, Handler: row.Handler, TaskID: c.Named, Body: in.body(row), Raw: in.written(row), Line: 1})
+	if err != nil {
+		return c, err
+	}
+	// A blob that no event would refer to is not stored, in particular not for a caller without the secret. Those of a repeated signal
+	// are there, and the signal is recognized by them.
+	c.Body = sha256.Sum256(data)
+	answer, needed, err := b.Engine.Preview(c)
+	if err != nil || !answer.Repeated && !slices.Contains(needed, c.Body) {
+		c.Body = signalbox.Hash{}
+		return c, err
 	}
 	for _, task := range in.SubTasks {
 		planned, err := task.put(ctx, b)
@@ -209,10 +222,6 @@ func (in *signalInput) command(ctx context.Context, b *box.Box, row signalbox.Li
 			return c, err
 		}
 		c.Fields.SubTasks = append(c.Fields.SubTasks, planned)
-	}
-	data, err := json.Marshal(signalbox.Signal{Dialect: signalbox.DialectLine, Name: row.Name, Handler: row.Handler, TaskID: c.Named, Body: in.body(row), Raw: in.written(row), Line: 1})
-	if err != nil {
-		return c, err
 	}
 	c.Body, err = b.Engine.PutBlob(ctx, bytes.NewReader(data))
 	return c, err

@@ -10,6 +10,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/internal/text"
@@ -111,14 +112,20 @@ func (s *Server) addGetWork() {
 		now, unknown := s.opts.Now(), error(nil)
 		var full *fullWork
 		client := clientFrom(ctx)
-		err = s.view(ctx, func(b *box.Box, state *rules.State) {
-			var w *rules.Work
-			if unknown = caller.check(s, state); unknown == nil {
-				w, unknown = s.findWork(state, in.Work)
+		err = s.withReadableBox(ctx, func(b *box.Box) error {
+			b.Engine.View(func(state *rules.State) {
+				var w *rules.Work
+				if unknown = caller.check(s, state); unknown == nil {
+					w, unknown = s.findWork(state, in.Work)
+				}
+				if unknown == nil {
+					found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now), now)
+				}
+			})
+			if unknown != nil {
+				return nil
 			}
-			if unknown == nil {
-				found, full = s.workFrom(state, w, caller, client.mayClaim(b, state, w, now), now)
-			}
+			return crew.ReadNotes(ctx, b, &full.WorkView)
 		})
 		if err = cmp.Or(err, unknown); err == nil && found.LeftOut {
 			rest = &files.Attachment{Prefix: "work_item", Result: full}
@@ -142,6 +149,7 @@ func (s *Server) workFrom(state *rules.State, w *rules.Work, caller callerSessio
 	if w.Phase == signalbox.PhaseBlocked {
 		short.BlockedFrom = &w.BlockedFrom
 		short.waitFor(w.Notes)
+		short.LeftOut = short.LeftOut || w.NotesBlob != (signalbox.Hash{})
 	}
 	for _, t := range full.Sessions[max(0, len(full.Sessions)-maxShort):] {
 		past := pastSession{Session: t.Session, Role: t.Role, Phase: t.Phase}
