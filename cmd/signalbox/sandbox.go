@@ -20,6 +20,15 @@ type sandboxCommands struct {
 	Explain sandboxExplainCommand `cmd:"" help:"Print what agents and checks may do on this machine."`
 }
 
+func (sandboxCommands) Help() string {
+	return `Agents, checks and tools run in a sandbox: what they may read, change and reach is limited by the system. docs/security.md describes it.
+
+Examples:
+
+    signalbox sandbox explain
+    signalbox sandbox explain claude`
+}
+
 type sandboxExplainCommand struct {
 	boxFlag
 	JSON bool   `name:"json" help:"Print one JSON object."`

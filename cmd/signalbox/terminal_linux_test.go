@@ -340,6 +340,8 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	shown("init", hostile)
 	shown("doctor")
 	shown("doctor", "--json")
+	quiet("sandbox explain")
+	shown("sandbox explain", hostile)
 	shown("rehearse check", "bad.script")
 	quiet("rehearse check", "bad.yaml")
 	quiet("rehearse model", "bad.yaml")
