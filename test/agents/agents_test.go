@@ -35,7 +35,7 @@ func TestRealAgents(t *testing.T) {
 	switch os.Getenv(modeVariable) {
 	case "run":
 	case "inside":
-		runPlan(t)
+		runPlans(t)
 		return
 	default:
 		t.Skip("this test installs and runs real agent programs: run it with make test-agents")
@@ -130,8 +130,23 @@ roles:
   developer: {timeout: 2m}
   critic: {agent: reviewing, timeout: 2m}
   auditor: {agent: auditing, timeout: 2m}
-limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}
 `, server.OpenAI, server.OpenAI, server.Gemini)
+	s.writeConfig(t, text)
+}
+
+// configureOpencode assigns opencode to all roles.
+func (s *project) configureOpencode(t *testing.T, server addresses) {
+	t.Helper()
+	s.writeConfig(t, fmt.Sprintf(`agents:
+  all: {preset: opencode, model: rehearsal, base_url: %q}
+agent: all
+`, server.OpenAI))
+}
+
+// writeConfig writes the configuration. The variable shows which processes the agents started.
+func (s *project) writeConfig(t *testing.T, text string) {
+	t.Helper()
+	text += "limits: {timeouts: 1, unknown: 1, reviews: 1, audits: 1}\nenv_pass: [AGENTS_TEST]\n"
 	if err := os.WriteFile(filepath.Join(s.dir, ".signalbox", "signalbox.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -210,17 +225,56 @@ func lines[T any](t *testing.T, text []byte) (all []T) {
 	return all
 }
 
-// runPlan runs the plan in the namespace and checks the results.
-func runPlan(t *testing.T) {
+// runPlans runs the plan in the namespace and checks the results: with another program in each role, and with opencode in all roles and both
+// tasks at the same time.
+func runPlans(t *testing.T) {
 	onlyLoopback(t)
-	s := newProject(t)
-	server, end := s.serve(t)
-	s.configure(t, server)
+	t.Run("each role", func(t *testing.T) {
+		s := newProject(t)
+		server, end := s.serve(t)
+		s.configure(t, server)
+		heard, requests := s.runPlan(t, example(t, "greetings.md"), end)
+		checkAsked(t, requests)
+		want := []string{
+			"T1 developer developing 1 ready_for_review", "T1 critic reviewing 1 review_passed", "T1 auditor auditing 1 audit_passed",
+			"T2 developer developing 1 ready_for_review", "T2 critic reviewing 1 review_passed", "T2 auditor auditing 1 audit_passed",
+		}
+		if diff := cmp.Diff(want, heard); diff != "" {
+			t.Errorf("heard (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("opencode at the same time", func(t *testing.T) {
+		s := newProject(t)
+		server, end := s.serve(t)
+		s.configureOpencode(t, server)
+		text, err := os.ReadFile(example(t, "greetings.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan := filepath.Join(filepath.Dir(s.dir), "plan.md")
+		if err := os.WriteFile(plan, bytes.ReplaceAll(text, []byte("**Blocked By**: T1"), []byte("**Blocked By**: none")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		heard, _ := s.runPlan(t, plan, end)
+		slices.Sort(heard)
+		want := []string{
+			"T1 auditor all 1 audit_passed", "T1 critic all 1 review_passed", "T1 developer all 1 ready_for_review",
+			"T2 auditor all 1 audit_passed", "T2 critic all 1 review_passed", "T2 developer all 1 ready_for_review",
+		}
+		if diff := cmp.Diff(want, heard); diff != "" {
+			t.Errorf("heard (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// runPlan runs a plan, stops the model server, and checks the results. It returns the signals that were heard and the requests to the model.
+func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) (heard []string, requests []asked) {
+	t.Helper()
 	start := time.Now()
-	s.run(t, s.program, "run", example(t, "greetings.md"), "--json", "--no-wait")
+	s.run(t, s.program, "run", plan, "--json", "--no-wait")
 	t.Logf("the plan took %v", time.Since(start).Round(time.Second))
-	checkAsked(t, end())
-	s.checkLedger(t)
+	requests = stopServer()
+	heard = s.checkLedger(t)
 	for name, want := range map[string]string{"hello.txt": "hello\n", "salve.txt": "salve\n"} {
 		if got := string(s.run(t, "git", "show", "main:"+name)); got != want {
 			t.Errorf("%s was merged as %q", name, got)
@@ -232,10 +286,12 @@ func runPlan(t *testing.T) {
 	if left := s.processes(t); len(left) > 0 {
 		t.Errorf("processes are still running: %q", left)
 	}
+	return heard, requests
 }
 
-// checkLedger checks that both tasks are completed, that no failure was recorded, and which agent sent which signal in which role.
-func (s *project) checkLedger(t *testing.T) {
+// checkLedger checks that both tasks are completed, that no failure was recorded, and that all agents were in a sandbox. It returns which
+// agent sent which signal in which role.
+func (s *project) checkLedger(t *testing.T) (heard []string) {
 	t.Helper()
 	var work []struct{ ID, Phase string }
 	if err := json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work); err != nil {
@@ -255,29 +311,30 @@ func (s *project) checkLedger(t *testing.T) {
 		Data                struct {
 			Role, Agent, Signal string
 			Attempt             int
+			Sandbox             struct{ Mode, Layers string }
 		}
 	}
 	roles, agents := map[string]string{}, map[string]string{}
-	var heard, bad []string
+	var bad []string
 	for _, e := range lines[event](t, s.run(t, s.program, "ledger", "tail", "-n", "0", "--json")) {
 		switch e.Type {
 		case "LeaseGranted":
 			roles[e.Session] = e.Data.Role
 		case "AgentStarted":
 			agents[e.Session] = e.Data.Agent + " " + strconv.Itoa(e.Data.Attempt)
+			if e.Data.Sandbox.Mode != "enforce" || !strings.Contains(e.Data.Sandbox.Layers, "landlock") {
+				t.Errorf("%s was in the sandbox %+v", e.Data.Agent, e.Data.Sandbox)
+			}
 		case "SignalHeard":
 			heard = append(heard, strings.Join([]string{e.Work, roles[e.Session], agents[e.Session], e.Data.Signal}, " "))
 		case "SignalRefused", "UnknownSignalRecovery", "AgentSignalFailure", "AgentFailed", "QuestionAsked":
 			bad = append(bad, e.Type+" "+e.Work)
 		}
 	}
-	want := []string{
-		"T1 developer developing 1 ready_for_review", "T1 critic reviewing 1 review_passed", "T1 auditor auditing 1 audit_passed",
-		"T2 developer developing 1 ready_for_review", "T2 critic reviewing 1 review_passed", "T2 auditor auditing 1 audit_passed",
+	if len(bad) > 0 {
+		t.Errorf("the ledger has %q", bad)
 	}
-	if diff := cmp.Diff(want, heard); diff != "" || len(bad) > 0 {
-		t.Errorf("%q; heard (-want +got):\n%s", bad, diff)
-	}
+	return heard
 }
 
 // asked is a request to the model, from the server's log.
