@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -16,7 +17,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, the prompt templates, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
+	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
 
@@ -45,6 +46,14 @@ func (c *doctorCommand) Run(p *program) error {
 	checks := box.Doctor(ctx, opts)
 	if settings != nil {
 		checks = doctor.Complete(ctx, settings, opts.Dir, checks)
+		b, err := box.OpenReadOnly(ctx, opts.Dir, p.boxOptions())
+		if err != nil { // box.Doctor reports it
+			b = nil
+		}
+		checks = append(checks, doctor.Base(ctx, settings, p.projectRoot(c.boxFlag, opts.Dir), b)...)
+		if b != nil {
+			b.Close()
+		}
 	}
 	problems := 0
 	for _, check := range checks {
@@ -72,6 +81,11 @@ func (p *program) printChecks(checks []box.Check) error {
 	for _, check := range checks {
 		if _, err := fmt.Fprintf(p.out, "%-8s %-14s %s\n", check.Health, printable(check.Name), printable(check.Detail)); err != nil {
 			return err
+		}
+		for line := range strings.Lines(check.Output) {
+			if _, err := fmt.Fprintf(p.out, "%-8s %-14s | %s\n", "", "", printable(strings.TrimRight(line, "\r\n"))); err != nil {
+				return err
+			}
 		}
 		if check.Fix == "" {
 			continue

@@ -189,6 +189,7 @@ func (p *program) printTroubles(t crew.Troubles) error {
 	}
 	for _, c := range t.FailedChecks {
 		fmt.Fprintf(p.out, "\ncheck %s failed in %s with exit status %d\n", printable(c.Check), printable(c.Environment), c.Exit)
+		p.printIndented(c.Cause)
 		lines := strings.Split(strings.TrimRight(c.Output, "\r\n"), "\n")
 		if more := len(lines) - maxOutputLines; more > 0 {
 			lines = append([]string{"…"}, lines[more:]...)

@@ -137,4 +137,17 @@ git commit -q -am 'other tasks'
 signalbox run plan.md --no-wait
 signalbox run plan.md --no-wait --new-plan
 signalbox work show T1
+
+git init -q -b main ../red
+cd ../red
+{ echo '# On a red base'; task T1 'Count by one' x x none; } >plan.md
+git add . && git commit -q -m start
+signalbox init
+cat >.signalbox/signalbox.yaml <<END
+agent: scripted
+agents:
+  scripted: {command: [signalbox, rehearse, agent, $HOME/crew.script], format: plain}
+checks: [{name: tests, command: no-such-program --all}]
+END
+signalbox run plan.md --no-wait
 true

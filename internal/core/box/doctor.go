@@ -45,6 +45,8 @@ type Check struct {
 	Detail string `json:"detail"`
 	// Fix is what to do, "" if nothing.
 	Fix string `json:"fix,omitempty"`
+	// Output is the end of what a failed program printed, "" if nothing.
+	Output string `json:"output,omitempty"`
 }
 
 // AgentCommand is a program that the configuration starts as an agent.
@@ -117,7 +119,7 @@ func (d *doctor) ok(name, format string, args ...any) {
 }
 
 func (d *doctor) add(health Health, name, fix, format string, args ...any) {
-	d.checks = append(d.checks, Check{name, health, fmt.Sprintf(format, args...), fix})
+	d.checks = append(d.checks, Check{Name: name, Health: health, Detail: fmt.Sprintf(format, args...), Fix: fix})
 }
 
 // fault adds an error, with its own hint if it has one.
@@ -429,11 +431,11 @@ func (d *doctor) checkAgents(ctx context.Context) {
 func (d *doctor) checkAgent(ctx context.Context, agent AgentCommand) Check {
 	name := "agent " + agent.Name
 	if len(agent.Argv) == 0 || agent.Argv[0] == "" {
-		return Check{name, Problem, "it has no command", "set one in " + config.FileName}
+		return Check{Name: name, Health: Problem, Detail: "it has no command", Fix: "set one in " + config.FileName}
 	}
 	path, err := exec.LookPath(agent.Argv[0])
 	if err != nil {
-		return Check{name, Problem, err.Error(), "install it, add it to the PATH, or set another command in " + config.FileName}
+		return Check{Name: name, Health: Problem, Detail: err.Error(), Fix: "install it, add it to the PATH, or set another command in " + config.FileName}
 	}
 	version, err := d.run(ctx, path, "--version")
 	if err != nil || version == "" {

@@ -47,6 +47,8 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		s.applyBase(e, b)
 	case ChecksRan:
 		s.applyChecks(e, b)
+	case BaselineAccepted:
+		s.applyAccepted(e, b)
 	case RemediationNeeded:
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy, t.Counts.Remedies = b.Remediation, t.Counts.Remedies+1 })
 		s.changeTask(b.Remediation, func(_ *Work, t *Task) {
@@ -54,6 +56,9 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		})
 	case Merged:
 		if s.delivery.Base != "" && s.delivery.Base == b.Before {
+			if a := s.delivery.Accepted; a != nil && a.Commit == b.Before {
+				s.delivery.Accepted = &AcceptedBase{b.Commit, a.Failing}
+			}
 			s.delivery.Base = b.Commit
 		}
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Audited, t.Merge = true, nil })
@@ -184,6 +189,8 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 		if s.delivery.Base == "" {
 			s.delivery.Base = b.Base
 		}
+	} else {
+		failed = s.unaccepted(failed)
 	}
 	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // it is not reviewed, so it must not change its own checks
 		failed = append(failed, "protected files: "+joinSome(b.Protected))

@@ -37,8 +37,8 @@ func (c ObserveBase) decide(d *decider) error {
 	between := c.Start && len(d.s.leased) == 0
 	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added), sanitizeSome(c.Dropped), between})
 	unfinished := d.s.open[KindTask] > 0 || d.s.open[KindRemediation] > 0
-	if d.s.open[KindBaseline] == 0 && (unfinished || !between) {
-		d.openBaseline(c.Actor)
+	if unfinished || !between {
+		d.checkBase(c.Actor)
 	}
 	return nil
 }

@@ -37,15 +37,17 @@ func (c ReportChecks) decide(d *decider) error {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
 	c.Differs, c.Protected, c.Large = sanitizeAll(c.Differs), sanitizeAll(c.Protected), sanitizeAll(c.Large)
+	c.Rows = slices.Clone(c.Rows)
+	for i := range c.Rows {
+		c.Rows[i].Cause = sanitize(c.Rows[i].Cause, 500)
+	}
 	if h.w.Task == nil {
 		return c.judgeByHand(d, h)
 	}
 	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged, Large: c.Large})
 	switch h.w.Task.Kind {
 	case KindBaseline:
-		if known := d.s.delivery.Base; known == "" || c.Commit == known { // otherwise the base moved meanwhile: run them again
-			d.move(h, signalbox.PhaseCompleted)
-		}
+		c.judgeBase(d, h)
 	case KindRemediation: // the health auditor reviews it whether the checks passed or not
 		d.move(h, signalbox.PhaseReview)
 	default:
@@ -56,9 +58,9 @@ func (c ReportChecks) decide(d *decider) error {
 }
 
 // judge sends a task back for rework if it changes nothing, if it adds large files, or if checks fail that pass on the base, and requests a remediation
-// if all failing checks fail on the base too.
+// if all failing checks fail on the base too. Failures that the human accepted do not count.
 func (c ReportChecks) judge(d *decider, h report) {
-	failing := failing(c.Rows)
+	failing := d.s.unaccepted(failing(c.Rows))
 	newlyFailing := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
 	switch {
 	case c.Unchanged:
@@ -110,7 +112,7 @@ func failing(rows []CheckRow) []string {
 	var names []string
 	for _, r := range rows {
 		if !r.Passed {
-			names = append(names, r.name())
+			names = append(names, r.Name())
 		}
 	}
 	return names

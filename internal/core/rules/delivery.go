@@ -25,6 +25,8 @@ type delivery struct {
 	Limited []RoleLimit `json:"limited,omitempty"`
 	// Failing are the checks that failed on the base in the last baseline.
 	Failing []string `json:"failing,omitempty"`
+	// Accepted is the last base whose failing checks the human accepted.
+	Accepted *AcceptedBase `json:"accepted,omitempty"`
 	// Remediations, Requests and Baselines are the numbers of the last remediation, request to an expert and baseline.
 	Remediations int `json:"remediations,omitempty"`
 	Requests     int `json:"requests,omitempty"`

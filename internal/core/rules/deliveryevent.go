@@ -199,9 +199,12 @@ type CheckRow struct {
 	Millis      int64          `json:"ms"`
 	Output      signalbox.Hash `json:"output,omitzero"`
 	Sandbox     Sandbox        `json:"sandbox,omitzero"`
+	// Cause is why the check failed on the base, if it is something that no commit repairs, such as a program that is not installed.
+	Cause string `json:"cause,omitempty"`
 }
 
-func (r CheckRow) name() string { return r.Check + "|" + r.Environment }
+// Name returns the check and the environment, as check|environment.
+func (r CheckRow) Name() string { return r.Check + "|" + r.Environment }
 
 // MergeRequested asks the merger to merge the work into the base.
 type MergeRequested struct {
@@ -285,6 +288,15 @@ type RemediationNeeded struct {
 	Remediation string         `json:"remediation"`
 	Issue       string         `json:"issue,omitempty"`
 	Body        signalbox.Hash `json:"body,omitzero"`
+}
+
+// BaselineAccepted records that the human accepts the checks that fail on the base. They do not stop tasks, as long as the base is this
+// commit or what signalbox merged into it.
+type BaselineAccepted struct {
+	// Commit is the commit of the base, absent in a shared workspace.
+	Commit string `json:"commit,omitempty"`
+	// Failing is the list of checks that may fail, as check|environment.
+	Failing []string `json:"failing"`
 }
 
 // HealthAudited records a health auditor's verdict. A contradiction is a healthy verdict although checks fail.
@@ -461,6 +473,7 @@ func (BranchMoved) eventType() string           { return TypeBranchMoved }
 func (ConflictFound) eventType() string         { return TypeConflictFound }
 func (BaseMoved) eventType() string             { return TypeBaseMoved }
 func (RemediationNeeded) eventType() string     { return TypeRemediationNeeded }
+func (BaselineAccepted) eventType() string      { return TypeBaselineAccepted }
 func (HealthAudited) eventType() string         { return TypeHealthAudited }
 func (RemediationRetried) eventType() string    { return TypeRemediationRetried }
 func (RemediationEnded) eventType() string      { return TypeRemediationEnded }

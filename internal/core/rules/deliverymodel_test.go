@@ -179,6 +179,9 @@ func (c *company) note(e *signalbox.Event) {
 	if len(w.Task.Questions) > 0 {
 		c.fatalf("%s is given away with an open question", e.Work)
 	}
+	if red := c.s.RedBaseline(); red != nil && w.Task.Kind == KindTask {
+		c.fatalf("%s is given away while checks fail on the base", e.Work)
+	}
 }
 
 // held are the planned works that somebody holds.
@@ -285,6 +288,9 @@ func (c *company) check(w *Work, fails bool) {
 	c.n++
 	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows, Commit: fmt.Sprintf("c%d", c.n), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
 	if w.Task.Kind == KindBaseline {
+		if fails && c.oneIn(2) {
+			rows[0].Cause = "no program"
+		}
 		if r.Commit = cmp.Or(c.s.Base(), r.Commit); c.oneIn(20) {
 			r.Commit = "another" // the base moved meanwhile
 		}
@@ -390,7 +396,7 @@ func (c *company) unpark() {
 func (c *company) answer() {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
-			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done"), "op"})
+			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done", "accept", "repair"), "op"})
 			return
 		}
 	}

@@ -22,6 +22,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-conflicts", "A task conflicts with the base before its checks, and when it is merged; markers are left, a submodule is the human's, and the base moves back.", conflicts},
 	{"delivery-spending", "Agents reach the budgets of a turn, a role and the run, and a token window, while they work; one restarts without an end of its turn.", spending},
 	{"delivery-large-files", "A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
+	{"delivery-red-base", "Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 }
 
@@ -280,6 +281,33 @@ func conflicts(b *box) {
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.merged(b.dispatch(signalbox.RoleMerger))
+}
+
+func redBases(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1"), todo("t2")))
+	b.pass(time.Second)
+	b.checkBaseAt("base1", "the program pytest was not found", "test")
+	b.answer("B-1", AskedBaseline, "again, it is installed")
+	b.checkBaseAt("base1", "", "test")
+	b.answer("B-1", AskedBaseline, "repair, the test of the calendar is wrong")
+	b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
+	b.checkAt(b.wantDispatch(signalbox.RoleCI, "R-1"), "fix1", "base1", "")
+	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	b.checkBaseAt("beef", "")
+	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.do(ObserveBase{Known: "beef", Commit: "base2", Actor: "crew"})
+	b.checkBaseAt("base2", "", "lint")
+	b.say(dev, "ready_for_review")
+	b.do(ObserveBase{Known: "base2", Commit: "base3", Actor: "crew"})
+	b.checkBaseAt("base3", "the program ruff was not found", "lint")
+	b.answer("B-2", AskedBaseline, "accept, it is an old warning")
+	b.checkAt(b.wantDispatch(signalbox.RoleCI, "t1"), "saved1", "base3", "", "lint")
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	b.merged(b.dispatch(signalbox.RoleMerger))
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 }
 
 func orders(b *box) {

@@ -211,14 +211,15 @@ func (s *State) expertHasSlot(w *Work, use slotUsage) bool {
 	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
 }
 
-// mayStartNow reports whether other work allows w to start. Nothing else starts while the checks run on the base. During a
-// remediation no task starts, because it would build on a broken base; only drafts can be specified.
+// mayStartNow reports whether other work allows w to start. While the checks run on the base nothing else starts, and if they fail
+// only a remediation does. During a remediation no task starts, because it would build on a broken base; only drafts can be
+// specified, if the checks passed on the base.
 func (s *State) mayStartNow(w *Work) bool {
 	switch w.Task.Kind {
 	case KindBaseline, KindExpert:
 		return true
 	case KindRemediation:
-		return s.open[KindBaseline] == 0
+		return s.open[KindBaseline] == 0 || s.RedBaseline() != nil
 	}
 	if s.open[KindBaseline] > 0 || s.open[KindRemediation] > 0 && w.Phase != signalbox.PhaseDraft {
 		return false

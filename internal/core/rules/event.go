@@ -229,6 +229,7 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeConflictFound:         decodeAs[ConflictFound],
 	TypeBaseMoved:             decodeAs[BaseMoved],
 	TypeRemediationNeeded:     decodeAs[RemediationNeeded],
+	TypeBaselineAccepted:      decodeAs[BaselineAccepted],
 	TypeHealthAudited:         decodeAs[HealthAudited],
 	TypeRemediationRetried:    decodeAs[RemediationRetried],
 	TypeRemediationEnded:      decodeAs[RemediationEnded],

@@ -42,6 +42,7 @@ const (
 	TypeConflictFound         = "ConflictFound"
 	TypeBaseMoved             = "BaseMoved"
 	TypeRemediationNeeded     = "RemediationNeeded"
+	TypeBaselineAccepted      = "BaselineAccepted"
 	TypeHealthAudited         = "HealthAudited"
 	TypeRemediationRetried    = "RemediationRetried"
 	TypeRemediationEnded      = "RemediationEnded"

@@ -57,7 +57,8 @@ func (c Claim) decide(d *decider) error {
 
 // checkCanStart refuses a claim by hand of planned work that cannot start yet.
 func (s *State) checkCanStart(w *Work) error {
-	if w.Task == nil || s.canStart(w) || w.claimableBy() == "" {
+	red := w.Task != nil && w.Task.Kind == KindTask && s.RedBaseline() != nil
+	if w.Task == nil || s.canStart(w) && !red || w.claimableBy() == "" {
 		return nil
 	}
 	return refusef(signalbox.CodeFailed, "wait until it can start", "work '%s' cannot start yet: %s", w.ID, s.Reason(w))

@@ -105,7 +105,8 @@ func (c LoadPlan) decide(d *decider) error {
 	d.answer.Plan = change
 	opened := !target.isNew && d.s.delivery.PlanID == target.id && d.s.delivery.Plan == c.Plan
 	if opened && !d.s.delivery.Loading {
-		change.Loaded, d.answer.Repeated = true, true
+		change.Loaded = true
+		d.answer.Repeated = d.s.open[KindTask] == 0 || !d.checkRedBase(c.Actor)
 		return nil
 	}
 	if !opened {
@@ -139,6 +140,8 @@ func (c LoadPlan) decide(d *decider) error {
 	change.Loaded = true
 	if d.s.delivery.Baselines == 0 {
 		d.openBaseline(c.Actor)
+	} else if d.s.open[KindTask] > 0 || len(change.Added)+len(change.Changed) > 0 {
+		d.checkRedBase(c.Actor)
 	}
 	d.answer.Seq = d.record("", "", c.Actor, PlanLoaded{c.Plan})
 	return nil
@@ -282,16 +285,12 @@ func joinSome(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// openBaseline adds a work item that runs the checks on the base.
-func (d *decider) openBaseline(actor string) {
-	d.baselines++
-	n := d.s.delivery.Baselines + d.baselines
-	d.record(fmt.Sprintf("B-%d", n), "", actor, TaskPlanned{Kind: KindBaseline, Title: "checks on the base", Phase: signalbox.PhaseCIPending, Order: n})
-}
-
 func (s *State) applyPlan(e *signalbox.Event, body body) {
 	switch b := body.(type) {
 	case PolicySet:
+		if p := s.delivery.Policy; p != nil && p.CheckSet != b.Policy.CheckSet {
+			s.delivery.Accepted = nil // it was about other checks
+		}
 		s.delivery.Policy = &b.Policy
 		s.refreshAll()
 	case PlanOpened:

@@ -58,6 +58,9 @@ func (c Order) decide(d *decider) error {
 			}
 		}
 	case OrderCancel:
+		if w.Task.Kind == KindBaseline && (w.Phase == signalbox.PhaseBlocked || len(w.Task.Failing) > 0) {
+			return refusef(signalbox.CodeFailed, "repair the base, or accept it when you are asked: signalbox questions", "checks fail on the base, and cancelling '%s' would hide it", w.ID)
+		}
 		if d.answer.Repeated = w.Task.Cancelled != ""; !d.answer.Repeated {
 			d.cancel(w, c.Actor, cmp.Or(c.Reason, "cancelled by "+c.Actor))
 			if w.Task.Kind == KindRemediation {

@@ -160,8 +160,8 @@ func (c Configure) decide(d *decider) error {
 	before := d.s.delivery.Policy
 	d.answer.Seq = d.record("", "", c.Actor, PolicySet{c.Policy})
 	d.raiseBudgets(&c.Policy, c.Actor)
-	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 && d.s.open[KindBaseline] == 0 {
-		d.openBaseline(c.Actor)
+	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 {
+		d.checkBase(c.Actor)
 	}
 	return nil
 }

@@ -30,6 +30,7 @@ const (
 	AskedBudget        QuestionKind = "budget"
 	AskedBlocked       QuestionKind = "blocked"
 	AskedRemediation   QuestionKind = "remediation"
+	AskedBaseline      QuestionKind = "baseline"  // checks fail on the base
 	AskedUnchanged     QuestionKind = "unchanged" // is the task done, although it changes nothing?
 	AskedFileSize      QuestionKind = "file_size" // may the task add large files?
 )
@@ -103,6 +104,8 @@ func (c AnswerQuestion) decide(d *decider) error {
 	switch q.Kind {
 	case AskedRemediation:
 		return d.answerRemediation(w, c)
+	case AskedBaseline:
+		d.answerBaseline(w, q, c)
 	case AskedUnchanged:
 		d.answerUnchanged(w, c)
 	case AskedFileSize:

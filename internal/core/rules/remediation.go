@@ -14,25 +14,29 @@ func (d *decider) enterRemediation(h report) {
 	d.release(h, h.Signal)
 }
 
-// requestRemediation blocks a task until a remediation is over: the one in progress, or a new one.
+// requestRemediation blocks a task or a baseline until a remediation is over: the one in progress, or a new one.
 func (d *decider) requestRemediation(h report, issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemediations {
 		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
 		return
 	}
-	if h.w.Task.Kind != KindTask { // a remediation, and a request to an expert, cannot wait for a remediation
+	if h.w.Task.Kind != KindTask && h.w.Task.Kind != KindBaseline { // a remediation, and a request to an expert, cannot wait for a remediation
 		d.block(h, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
 		return
 	}
+	d.recordFor(h, RemediationNeeded{d.openRemediation(h.session, h.actor), sanitize(issue, maxText), h.Body})
+	d.move(h, signalbox.PhaseBlocked)
+}
+
+// openRemediation returns the id of the remediation in progress, or of a new one if there is none.
+func (d *decider) openRemediation(session, actor string) string {
 	id := d.s.remediation()
 	if id == "" {
-		n := d.s.delivery.Remediations + 1
-		id = fmt.Sprintf("R-%d", n)
-		d.record(id, h.session, h.actor, TaskPlanned{Kind: KindRemediation, Title: "repair the base",
+		id = fmt.Sprintf("R-%d", d.s.delivery.Remediations+1)
+		d.record(id, session, actor, TaskPlanned{Kind: KindRemediation, Title: "repair the base",
 			Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders})
 	}
-	d.recordFor(h, RemediationNeeded{id, sanitize(issue, maxText), h.Body})
-	d.move(h, signalbox.PhaseBlocked)
+	return id
 }
 
 // remediation returns the id of the remediation in progress, "" if there is none.
@@ -104,9 +108,9 @@ func (d *decider) closeRemediation(w *Work, actor, question string) {
 
 // endRemediation runs the checks on the base again, and continues the tasks that waited for the remediation.
 func (d *decider) endRemediation(r *Work, actor string) {
-	d.openBaseline(actor)
+	d.checkBase(actor)
 	for w := range d.s.Works() {
-		if w.Task == nil || w.Task.Remedy != r.ID {
+		if w.Task == nil || w.Task.Remedy != r.ID || w.Task.Kind == KindBaseline {
 			continue
 		}
 		d.record(w.ID, "", actor, RemediationEnded{r.ID})

@@ -145,12 +145,18 @@ func (s *State) reasons() []string {
 			reasons = append(reasons, "the role "+string(r.Role)+" is paused")
 		}
 	}
+	red := s.RedBaseline()
+	if red != nil {
+		reasons = append(reasons, "the checks do not pass on the base: "+s.redReason())
+	}
 	for _, w := range s.works {
 		switch {
 		case w.Task == nil || w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted:
 		case w.Done() && !s.InPlan(w):
 		case w.Done():
 			cancelled = append(cancelled, s.Reason(w))
+		case red != nil && !w.onHold() && w.Lease == nil && !s.WaitsForApproval(w):
+			waiting = append(waiting, w.ID)
 		case len(s.OpenBlockers(w)) > 0 && !w.onHold() && s.causeIsNamed(w):
 			waiting = append(waiting, w.ID)
 		default:
@@ -194,6 +200,8 @@ func (s *State) outsideReason(w *Work) string {
 		return ""
 	}
 	switch owner := s.lockOwner(w); {
+	case s.RedBaseline() != nil:
+		return "a base that passes its checks: " + s.redReason()
 	case s.open[KindBaseline] > 0:
 		return fmt.Sprintf("the checks on the base, B-%d", s.delivery.Baselines)
 	case s.open[KindRemediation] > 0:
@@ -201,6 +209,16 @@ func (s *State) outsideReason(w *Work) string {
 	default:
 		return "files that " + owner + " has"
 	}
+}
+
+// redReason returns what the red baseline waits for.
+func (s *State) redReason() string {
+	b := s.RedBaseline()
+	reason := s.Reason(b)
+	if r, known := s.Work(b.Task.Remedy); known && r.onHold() {
+		reason += "; " + s.Reason(r)
+	}
+	return reason
 }
 
 // Reason returns what a task waits for, as a chain of blockers.

@@ -132,6 +132,8 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return liveFault(e, w, b.Epoch)
 	case Merged:
 		return s.mergedFault(e, b, w)
+	case BaselineAccepted:
+		return s.acceptedFault(b, w)
 	case RemediationNeeded:
 		if r, known := s.Work(b.Remediation); !known || r.Task == nil || r.Task.Kind != KindRemediation || r.Done() {
 			return "there is no such remediation"
@@ -204,6 +206,8 @@ func plannedPhaseFault(w *Work, b PhaseChanged) string {
 		return "the checks did not pass"
 	case b.To == signalbox.PhaseCompleted && t.Kind == KindTask && !(t.Unchanged && w.Phase == signalbox.PhaseBlocked) && !(t.Checked && t.Reviewed && t.Audited):
 		return "it did not pass its checks, its review and its audit"
+	case b.To == signalbox.PhaseCompleted && t.Kind == KindBaseline && w.Phase == signalbox.PhaseBlocked && len(t.Failing) > 0:
+		return "the failing checks were not accepted"
 	}
 	return ""
 }
@@ -238,7 +242,7 @@ func plannedNext(w *Work) []signalbox.Phase {
 	case merge:
 		return []signalbox.Phase{done, implementation, blocked}
 	case blocked:
-		if kind == KindRemediation || w.Task.Unchanged {
+		if kind == KindRemediation || kind == KindBaseline || w.Task.Unchanged {
 			return []signalbox.Phase{w.BlockedFrom, done}
 		}
 		if kind == KindTask && w.BlockedFrom == pending { // the human does not allow its large files

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,7 +166,8 @@ func (s *session) saveByHand(ctx context.Context) (string, error) {
 
 // runChecks runs all checks in all environments and stores their output. The blob body has the output of those that failed.
 func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.CheckRow, body signalbox.Hash, err error) {
-	c := s.crew.box.Config
+	c, w := s.crew.box.Config, s.workItem()
+	baseline := w.Task != nil && w.Task.Kind == rules.KindBaseline
 	results, err := workspace.RunChecks(ctx, dir, checksOf(c), workspace.ChecksOptions{
 		Environments: environmentsOf(c),
 		Env:          []string{"SIGNALBOX_WORK=" + s.work},
@@ -194,16 +197,64 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 		if err != nil {
 			return nil, body, err
 		}
-		rows = append(rows, rules.CheckRow{Check: r.Check, Environment: r.Environment, Exit: r.Exit, Passed: r.Passed,
-			Millis: r.Duration.Milliseconds(), Output: output, Sandbox: recorded})
+		row := rules.CheckRow{Check: r.Check, Environment: r.Environment, Exit: r.Exit, Passed: r.Passed,
+			Millis: r.Duration.Milliseconds(), Output: output, Sandbox: recorded}
 		if !r.Passed {
+			if baseline { // a task may have caused what a check of its own commit lacks
+				row.Cause = failureCause(dir, c, r)
+			}
 			fmt.Fprintf(&failed, "%s in %s: exit status %d after %s\n\n%s\n\n", r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
 		}
+		rows = append(rows, row)
 	}
 	if failed.Len() > 0 {
 		body, err = s.crew.put([]byte(failed.String()))
 	}
 	return rows, body, err
+}
+
+// failureCause returns why a check failed in a folder and what to do, if that is something that no agent should have to repair.
+func failureCause(dir string, c *config.Config, r workspace.CheckResult) string {
+	check := workspace.Check{}
+	for _, known := range checksOf(c) {
+		if known.Name == r.Check {
+			check = known
+		}
+	}
+	environment := workspace.Environment{}
+	for _, known := range environmentsOf(c) {
+		if known.Name == r.Environment {
+			environment = known
+		}
+	}
+	var causes []string
+	for _, cause := range workspace.DiagnoseFailure(os.DirFS(dir), check, environment, r) {
+		causes = append(causes, fmt.Sprintf("%s (%s)", cause.What, cause.Fix))
+	}
+	return strings.Join(causes, "; ")
+}
+
+// MissingForCheck is what a configured check needs and does not find.
+type MissingForCheck struct {
+	Check string
+	workspace.Cause
+}
+
+// DiagnoseChecks returns what the configured checks need and do not find in a folder, without running them.
+func DiagnoseChecks(c *config.Config, files fs.FS) (missing []MissingForCheck) {
+	for _, check := range checksOf(c) {
+		for _, environment := range environmentsOf(c) {
+			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {
+				continue
+			}
+			for _, cause := range workspace.Diagnose(files, check, environment) {
+				if found := (MissingForCheck{check.Name, cause}); !slices.Contains(missing, found) {
+					missing = append(missing, found)
+				}
+			}
+		}
+	}
+	return missing
 }
 
 func passOrFail(passed bool) string {

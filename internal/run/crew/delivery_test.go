@@ -72,7 +72,7 @@ on developer T1 attempt 2:
 	}
 }
 
-// A check that also fails on the base branch is not the task's fault: it is fixed first, once, and then the task continues.
+// Nothing is developed on a base whose checks fail: it is fixed first, once, and then the tasks start.
 func TestPreexistingFailureIsFixedFirst(t *testing.T) {
 	s := set(t, scene{
 		git:      true,
@@ -81,7 +81,8 @@ func TestPreexistingFailureIsFixedFirst(t *testing.T) {
 		files:    map[string]string{"broken": "x"},
 		script: `
 on remediation R-1 attempt 1:
-    expect "these checks fail on the base too: unit|local"
+    expect "these checks fail on the base: unit|local"
+    expect "exit status 1"
     signal REMEDIATION_COMPLETE
 on remediation R-1 attempt 2:
     expect "the checks fail"
@@ -100,14 +101,20 @@ on developer *:
 	if len(audits) != 2 || !audits[0].Body.Contradiction || audits[1].Body.Contradiction {
 		t.Errorf("health audits: %+v", audits)
 	}
-	if n := len(all[rules.RemediationEnded](s, "")); n == 0 {
-		t.Error("no task waited for the remediation")
+	if n := len(all[rules.RemediationEnded](s, "B-1")); n != 1 {
+		t.Errorf("the baseline waited for %d remediations", n)
 	}
 	if n := len(all[rules.ReworkOrdered](s, "")); n != 0 {
 		t.Errorf("rework was ordered %d times for an old failure", n)
 	}
-	if n := len(all[rules.ChecksRan](s, "B-2")); n != 1 {
-		t.Errorf("the base was checked %d times after it was fixed", n)
+	checks := all[rules.ChecksRan](s, "B-1")
+	if len(checks) != 2 {
+		t.Fatalf("the base was checked %d times, want once before it was fixed and once after", len(checks))
+	}
+	for _, started := range all[rules.AgentStarted](s, "T1") {
+		if started.Seq < checks[1].Seq {
+			t.Error("an agent worked on T1 before the checks passed on the base")
+		}
 	}
 	if got := s.git("ls-files"); got != "T1.txt\nT2.txt" {
 		t.Errorf("the base has %q", got)

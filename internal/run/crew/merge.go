@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -88,7 +89,9 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 		if err != nil {
 			return err
 		}
-		return failedRows(rows)
+		var accepted []string
+		s.crew.box.Engine.View(func(state *rules.State) { accepted = state.AcceptedFailures() })
+		return failedRows(rows, accepted)
 	}
 	request.Prepared = func(commit string) error {
 		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit, Before: request.Base})
@@ -114,11 +117,11 @@ func (e *failedChecksError) Error() string {
 	return "merged into the base it fails: " + strings.Join(e.names, ", ")
 }
 
-// failedRows returns a *failedChecksError if a check failed.
-func failedRows(rows []rules.CheckRow) error {
+// failedRows returns a *failedChecksError if a check failed that the human has not accepted.
+func failedRows(rows []rules.CheckRow, accepted []string) error {
 	var names []string
 	for _, r := range rows {
-		if !r.Passed {
+		if !r.Passed && !slices.Contains(accepted, r.Name()) {
 			names = append(names, r.Check+" in "+r.Environment)
 		}
 	}

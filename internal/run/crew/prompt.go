@@ -127,12 +127,13 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	var w, asker *rules.Work
 	var questions []*rules.Question
 	var experts []rules.Expert
+	var accepted []string
 	var current loadedPlan
 	c.box.Engine.View(func(s *rules.State) {
 		if w, _ = s.Work(work); w != nil && w.Task != nil && w.Task.Asker != "" {
 			asker, _ = s.Work(w.Task.Asker)
 		}
-		questions, experts = s.Questions(), s.Experts()
+		questions, experts, accepted = s.Questions(), s.Experts(), s.AcceptedFailures()
 		current.id = s.PlanID()
 		current.text, current.name, _ = s.Plan()
 	})
@@ -155,6 +156,7 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 	if len(t.Failing) > 0 {
 		d.Results = t.Failing
 	}
+	d.Accepted = accepted
 	if err := c.loadTexts(ctx, d, w, asker); err != nil {
 		return nil, err
 	}

@@ -78,7 +78,9 @@ type FailedCheck struct {
 	Check       string `json:"check"`
 	Environment string `json:"environment"`
 	Exit        int    `json:"exit"`
-	Output      string `json:"output,omitempty"`
+	// Cause is why it failed on the base, and what to do, if that is known.
+	Cause  string `json:"cause,omitempty"`
+	Output string `json:"output,omitempty"`
 }
 
 // WorkDetails is a work item with what must be done about it.
@@ -150,7 +152,7 @@ func (c *Crew) failedChecks(ctx context.Context, seq uint64) (failed []FailedChe
 			if err != nil {
 				return nil, err
 			}
-			failed = append(failed, FailedCheck{row.Check, row.Environment, row.Exit, endOf(output)})
+			failed = append(failed, FailedCheck{row.Check, row.Environment, row.Exit, row.Cause, endOf(output)})
 		}
 		break
 	}

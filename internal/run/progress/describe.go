@@ -1,8 +1,10 @@
 package progress
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -185,27 +187,35 @@ func (d describer) checksRun() string {
 	return "; running checks"
 }
 
-// checks describes the results of checks. The detail is the last line that the first failed check printed.
+// checks describes the results of checks. The detail is why the first failed check failed, or the last line that it printed.
 func (d describer) checks(b rules.ChecksRan) (text, detail string) {
-	var failed []string
+	var failed, accepted []string
 	for _, r := range b.Rows {
 		if r.Passed {
 			continue
 		}
-		failed = append(failed, fmt.Sprintf("%s on %s (%s)", r.Check, r.Environment, d.ending(r)))
+		how := fmt.Sprintf("%s on %s (%s)", r.Check, r.Environment, d.ending(r))
+		if slices.Contains(d.s.AcceptedFailures(), r.Name()) {
+			accepted = append(accepted, how)
+			continue
+		}
+		failed = append(failed, how)
 		if detail == "" {
-			detail = d.lastLines[r.Output]
+			detail = cmp.Or(r.Cause, d.lastLines[r.Output])
 		}
 	}
 	switch {
 	case len(failed) > 0:
 		text = fmt.Sprintf("checks failed (%d of %d): %s", len(failed), len(b.Rows), strings.Join(failed, ", "))
 	case len(b.Rows) > 0:
-		text = fmt.Sprintf("checks passed (%d of %d)", len(b.Rows), len(b.Rows))
+		text = fmt.Sprintf("checks passed (%d of %d)", len(b.Rows)-len(accepted), len(b.Rows))
 	case b.Problem != "":
 		text = "not checked: " + b.Problem
 	case len(b.Protected)+len(b.Large) == 0:
 		text = "no checks to run"
+	}
+	if len(accepted) > 0 {
+		text += "; accepted failures: " + strings.Join(accepted, ", ")
 	}
 	if b.OnBase {
 		text += "; on the base at " + shortCommit(b.Commit) + ", because the work names no ref"

@@ -91,7 +91,12 @@ func (d describer) remedy(e *signalbox.Event) (text, detail string) {
 		return "still unhealthy", b.Reason
 	case rules.TypeRemediationRetried:
 		return "trying again" + attempt(as[rules.RemediationRetried](e).Attempt+1), ""
+	case rules.TypeBaselineAccepted:
+		return "failures on the base accepted by " + e.Actor, strings.Join(as[rules.BaselineAccepted](e).Failing, ", ")
 	case rules.TypeRemediationEnded:
+		if w, known := d.s.Work(e.Work); known && w.Task != nil && w.Task.Kind == rules.KindBaseline {
+			return "running the checks on the base again", ""
+		}
 		return "resumed: " + as[rules.RemediationEnded](e).Remediation + " is done", ""
 	case rules.TypeExpertRequested:
 		b := as[rules.ExpertRequested](e)

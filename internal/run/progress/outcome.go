@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ import (
 func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, width int) error {
 	var text strings.Builder
 	now := time.Now()
+	red, failed := redBase(b)
 	b.Engine.View(func(s *rules.State) {
 		status := statusOf(s, outcome, now)
 		if status.Standing == rules.StandingEmpty {
@@ -36,10 +38,45 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(baseMoved(move.BaseMoved)))
 			}
 		}
+		writeFailed(&text, red, failed)
 		writeNext(&text, s, status)
 	})
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// redBase returns the baseline that waits because checks fail on the base, and the checks. It is best effort: the failure itself is
+// on the ledger.
+func redBase(b *box.Box) (id string, failed []crew.FailedCheck) {
+	var red *rules.Work
+	b.Engine.View(func(s *rules.State) { red = s.RedBaseline() })
+	if red == nil {
+		return "", nil
+	}
+	troubles, err := crew.FindTroubles(context.Background(), b, red)
+	if err != nil {
+		return "", nil
+	}
+	return red.ID, troubles.FailedChecks
+}
+
+// maxFailedLines is how many lines of the output of each failed check are shown at the end of a run.
+const maxFailedLines = 10
+
+// writeFailed writes why checks fail on the base.
+func writeFailed(text *strings.Builder, baseline string, failed []crew.FailedCheck) {
+	for _, check := range failed {
+		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline, oneLine(check.Check), oneLine(check.Environment), check.Exit)
+		if check.Cause != "" {
+			fmt.Fprintf(text, "    %s\n", oneLine(check.Cause))
+		}
+		lines := strings.Split(strings.TrimSpace(check.Output), "\n")
+		for _, line := range lines[max(0, len(lines)-maxFailedLines):] {
+			if line = strings.TrimRight(oneLine(strings.TrimRight(line, "\r")), " "); line != "" {
+				fmt.Fprintf(text, "    | %s\n", line)
+			}
+		}
+	}
 }
 
 // noPlan is shown for a box without a plan.

@@ -51,7 +51,10 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5, ApproveMerge: true, Experts: []rules.Expert{{Name: "sqlite"}}}, planned("T1", "guard the counter"),
 		planned("T2", "count"), planned("T3", "document it"))
 	text := plainLines(p)
-	p.check("B-1", "vet")
+	p.redBase("vet", "the check needs the program vet, which is not in the PATH")
+	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "again", Actor: "ann"})
+	p.redBase("vet", "the check needs the program vet, which is not in the PATH")
+	p.do(rules.AnswerQuestion{Question: "Q-2", Answer: "accept", Actor: "ann"})
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.say("T1", "unknown", rules.SignalFields{Summary: "**READY_FOR_REVIEW: T1**", Advice: "send the line bare"})
 	p.say("T1", "unknown", rules.SignalFields{Summary: "I am done!"})

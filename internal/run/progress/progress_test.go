@@ -142,6 +142,14 @@ func (p *play) check(work string, failed ...string) {
 	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Rows: rows})
 }
 
+// redBase runs the baseline, in which a check fails for a cause.
+func (p *play) redBase(check, cause string) {
+	p.t.Helper()
+	p.start(signalbox.RoleCI, "B-1")
+	a := p.held["B-1"]
+	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c", Rows: []rules.CheckRow{{Check: check, Environment: "linux", Exit: 127, Cause: cause}}})
+}
+
 func (p *play) merge(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleMerger, work)

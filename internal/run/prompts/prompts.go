@@ -52,6 +52,8 @@ type Data struct {
 	BaseBranch string
 	// Results are the failing checks. Differs lists the developer's claims about the checks that are false, for reviewers.
 	Results, Differs []string
+	// Accepted are the checks that may fail, because they fail on the base and the human accepted that.
+	Accepted []string
 	// Issues are the problems that a remediation must fix.
 	Issues []Finding
 	// Request is the question to an expert, and Asker the task that asks it.
@@ -147,7 +149,7 @@ func sample(role signalbox.Role) *Data {
 		Plan: "text", Introduction: "text", BaseBranch: "main",
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
-		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Issues: finding,
+		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Again: true, Output: "text", Wrong: "text"}
 }
 

@@ -39,7 +39,7 @@ func fullData(role signalbox.Role) *Data {
 		ConflictNotes: "- counter.go: both sides changed it\n\nCommits of main since then, newest first:\n- 77aa88b Count by three\n", Context: "exit status 7",
 		Commit: map[bool]string{true: "512dbca"}[reviews(role)], Base: map[bool]string{true: "139802b"}[reviews(role)], BaseBranch: "main",
 		Plan: "Numbers that count", Introduction: "We count by one.\n\nNo floats.",
-		Results: map[bool][]string{true: {"lint|local"}}[role == signalbox.RoleHealthAuditor], Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Issues: []Finding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
+		Results: map[bool][]string{true: {"lint|local"}}[role == signalbox.RoleHealthAuditor], Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Accepted: []string{"lint|go 1.26"}, Issues: []Finding{{"", "T1", "no compiler", "Issue: no compiler\nCommand: cc"}},
 		Request: "Context Snapshot: a query", Asker: "T1", Expert: "database", Instructions: "You know the schema.",
 		Signals: SignalsFor(role, work, ""), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",
 	}

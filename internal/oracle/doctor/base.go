@@ -1,0 +1,128 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/git"
+	"signalbox/internal/run/crew"
+)
+
+// Base checks whether the configured checks can pass on the base, without running them: what their commands need must be there. root is
+// the folder of the project, and b its box, or nil if it cannot be opened. A box that knows that checks fail on the base says so.
+func Base(ctx context.Context, c *config.Config, root string, b *box.Box) []box.Check {
+	var found []box.Check
+	if len(c.Checks) > 0 {
+		files := os.DirFS(root)
+		if c.Workspace != config.WorkspaceShared {
+			if committed, err := committedFiles(ctx, root); err == nil {
+				files = committed
+			}
+		}
+		named := map[string]bool{}
+		for _, missing := range crew.DiagnoseChecks(c, files) {
+			if named[missing.What] {
+				continue // several checks need it
+			}
+			named[missing.What] = true
+			health := box.Warning
+			if missing.Sure {
+				health = box.Problem
+			}
+			found = append(found, box.Check{Name: "check " + missing.Check, Health: health, Detail: missing.What, Fix: missing.Fix})
+		}
+	}
+	if b != nil {
+		found = append(found, redBase(ctx, b)...)
+	}
+	return found
+}
+
+// maxOutputLines is how many lines of the output of a failed check are shown.
+const maxOutputLines = 10
+
+// redBase reports the checks that failed when they last ran on the base, if the run waits for that.
+func redBase(ctx context.Context, b *box.Box) []box.Check {
+	var red *rules.Work
+	b.Engine.View(func(s *rules.State) { red = s.RedBaseline() })
+	if red == nil {
+		return nil
+	}
+	troubles, err := crew.FindTroubles(ctx, b, red)
+	if err != nil {
+		return []box.Check{{Name: "base", Health: box.Problem, Detail: err.Error(), Fix: "run signalbox ledger verify"}}
+	}
+	fix := fmt.Sprintf("repair the base; signalbox work show %s shows more, and a remediation may be at work", red.ID)
+	for _, q := range troubles.Questions {
+		fix = fmt.Sprintf("repair the base and run signalbox answer %s again; or see your other choices with signalbox questions", q.ID)
+	}
+	var found []box.Check
+	for _, failed := range troubles.FailedChecks {
+		detail := fmt.Sprintf("no task starts, because %s on %s failed on the base with exit status %d", failed.Check, failed.Environment, failed.Exit)
+		if failed.Cause != "" {
+			detail += ": " + failed.Cause
+		}
+		lines := strings.Split(strings.TrimSpace(failed.Output), "\n")
+		found = append(found, box.Check{Name: "base", Health: box.Problem, Detail: detail, Fix: fix, Output: strings.Join(lines[max(0, len(lines)-maxOutputLines):], "\n")})
+	}
+	if len(found) == 0 {
+		found = append(found, box.Check{Name: "base", Health: box.Problem, Detail: "no task starts, because the checks could not run on the base", Fix: fix})
+	}
+	return found
+}
+
+// committed is the files of a folder that the last commit has: a worktree has no others. Submodules are not fetched there.
+type committed struct {
+	fs.FS
+	names map[string]bool // files, and folders that contain some
+}
+
+func (c committed) Open(name string) (fs.File, error) {
+	if !c.names[name] {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return c.FS.Open(name)
+}
+
+// committedFiles returns the files of the last commit in a repository. It looks at it through a view, as agents may have written to it.
+func committedFiles(ctx context.Context, root string) (fs.FS, error) {
+	repository, err := git.Locate(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	view, err := os.MkdirTemp("", "signalbox-git-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(view)
+	if err := repository.UseView(view); err != nil {
+		return nil, err
+	}
+	cmd, err := repository.Command(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: []string{"ls-tree", "-r", "-z", "HEAD"}})
+	if err != nil {
+		return nil, err
+	}
+	list, err := cmd.Output()
+	if err != nil {
+		return nil, err
+	}
+	c := committed{os.DirFS(repository.Root), map[string]bool{".": true}}
+	for entry := range bytes.SplitSeq(list, []byte{0}) {
+		mode, name, ok := strings.Cut(string(entry), "\t")
+		if !ok || strings.HasPrefix(mode, "160000 ") { // a submodule
+			continue
+		}
+		for ; name != "." && !c.names[name]; name = path.Dir(name) {
+			c.names[name] = true
+		}
+	}
+	return c, nil
+}
