@@ -281,8 +281,8 @@ func (o *conversation) checkShown(t *testing.T, entries []session.Entry) {
 	}
 }
 
-// TestOracleInDoubt kills the oracle while a tool that changes something runs. The result of the call is unknown, so the
-// resumed oracle must stop the tool before it tells the model: the tool must not keep running unnoticed.
+// TestOracleInDoubt kills the oracle while a tool that changes something runs. The tool ends with it, and must not keep running
+// unnoticed. The result of the call is unknown, and the resumed oracle tells the model so.
 func TestOracleInDoubt(t *testing.T) {
 	addresses := startModel(t)
 	for _, protocol := range oracleProtocols {
@@ -293,10 +293,10 @@ func TestOracleInDoubt(t *testing.T) {
 				o := s.newConversation(t, "Which tool hangs? keep")
 				p := o.start(t)
 				o.diary.await(t, "keys")
-				p.kill(t, group, func(chunk.Chunk) bool { return false }, 0)
 				if len(o.diary.toolsAlive()) == 0 {
 					t.Fatal("the tool is not alive")
 				}
+				p.kill(t, group, func(chunk.Chunk) bool { return false }, 0)
 				p = o.start(t)
 				if status := p.end(t); status != 0 {
 					t.Fatalf("exit status %d\n%s", status, &p.stderr)

@@ -177,6 +177,7 @@ func newOracleSite(t testing.TB, protocol, address string) *site {
 	s := newSite(t)
 	noteKey := strings.ReplaceAll(strings.TrimSpace(noteKey), "\n", "\n        ")
 	check(t, os.WriteFile(s.file("signalbox.yaml"), []byte(fmt.Sprintf(`
+env_pass: [DIARY]
 models:
   main: {provider: %s, model: rehearsal, base_url: %q, tries: 1}
 oracle:
@@ -199,7 +200,9 @@ type conversation struct {
 func (s *site) newConversation(t testing.TB, question string) *conversation {
 	t.Helper()
 	own := *s
-	o := &conversation{site: &own, question: question, diary: newDiary(t, t.TempDir())}
+	dir, err := os.MkdirTemp(s.project, "conversation-") // where tools may write
+	check(t, err)
+	o := &conversation{site: &own, question: question, diary: newDiary(t, dir)}
 	own.environment = append(slices.Clone(s.environment), "DIARY="+string(o.diary))
 	o.before = o.sessions(t)
 	return o

@@ -19,7 +19,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// TestTreeSpoofed runs a tool that calls commands reserved for the operator. Each must be refused with an explanation.
+// TestTreeSpoofed runs a tool that calls commands reserved for the operator. Each must be refused with an explanation. The tool is not in a
+// sandbox, in which it would not find the program.
 func TestTreeSpoofed(t *testing.T) {
 	forbidden := map[string]string{
 		"tree":       `tree run "$DIARY/again.lua"`,
@@ -38,7 +39,8 @@ func TestTreeSpoofed(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(forbidden)) {
 		tool += fmt.Sprintf("out=$(timeout 60 %s %s </dev/null 2>&1); echo \"%s $? $(echo \"$out\" | head -n1)\" >>\"$DIARY/commands\"\n", os.Getenv(binaryVariable), forbidden[name], name)
 	}
-	o := newTreeRun(t, treeCase{name: "spoofed", source: `return BT.tree("spoofed", { root = BT.tool("spoof", {}) })`, tools: map[string]string{"spoof": tool}})
+	o := newTreeRun(t, treeCase{name: "spoofed", source: `return BT.tree("spoofed", { root = BT.tool("spoof", {}) })`, tools: map[string]string{"spoof": tool},
+		args: []string{"--sandbox", "off"}})
 	o.init(t)
 	o.environment = append(o.environment, "SIGNALBOX_ACTOR=operator")
 	check(t, os.WriteFile(o.diary.file("again.lua"), []byte(`return BT.tree("again", { root = BT.wait(0) })`), 0o644))

@@ -106,7 +106,7 @@ func newTreeRun(t testing.TB, p treeCase) *treeRun {
 	requireTools(t, "flock")
 	s := emptySite(t)
 	o := &treeRun{site: s, treeCase: p, dir: filepath.Dir(s.project)}
-	o.journal, o.diary = filepath.Join(o.dir, "journal"), newDiary(t, o.dir)
+	o.journal, o.diary = filepath.Join(o.dir, "journal"), newDiary(t, s.project) // where tools may write
 	s.environment = append(s.environment, "DIARY="+string(o.diary))
 	return o
 }
@@ -129,7 +129,7 @@ func (o *treeRun) arguments(t testing.TB) []string {
 		args = append(args, strings.ReplaceAll(arg, "$EXAMPLES", examples))
 	}
 	for name, line := range o.tools {
-		args = append(args, "--tool", name+"="+noteKey+line)
+		args = append(args, "--tool", name+"=export DIARY="+string(o.diary)+"; "+noteKey+line)
 	}
 	return args
 }
