@@ -1,11 +1,10 @@
-// Package process starts programs in their own process groups and ends them with everything they started.
+// Package process starts programs, restricts what they may do, and ends them with everything they started.
 //
-// A program runs only after the caller has received its identity and recorded it. If this process dies before that, the program
-// never runs. If it dies later, another process can find the program by pid and start time, and end it with EndOrphan. A program has
-// no terminal, so nothing that it starts can wait for keyboard input.
+// A program runs only after the caller has received an identity and recorded it. If this process dies before that, the program never
+// runs. A program has no terminal, so nothing that it starts can wait for keyboard input.
 //
-// When a program ends, the processes that it leaves behind are ended too: the members of its process group and, on Linux, those of
-// its system session and all processes that carry the same SIGNALBOX_SESSION in their environment.
+// On Linux a keeper starts the program, and the identity is the keeper's. The keeper ends everything that the program started when the
+// program ends, and when this process dies. On macOS only the members of the process group are ended; after a crash, EndOrphan ends them.
 //
 // The package works on Linux and macOS. On other systems Start returns an error.
 package process
@@ -55,8 +54,8 @@ type Spec struct {
 	Argv []string
 	// Dir is the working directory; "" means that of this process.
 	Dir string
-	// Env is the whole environment; nil means Environ(). The last value of a name wins. PWD is set to Dir. Names that are invalid
-	// in a shell, such as those with a dash, may be lost.
+	// Env is the whole environment; nil means Environ(). The last value of a name wins. PWD is set to Dir. On macOS, names that are
+	// invalid in a shell, such as those with a dash, may be lost.
 	Env []string
 	// Stdin is the program's input, which is then closed. nil means no input.
 	Stdin []byte

@@ -38,8 +38,8 @@ type Process struct {
 	killAt   time.Time
 }
 
-// Start starts a program in its own process group. It calls started, if not nil, with the program's identity before the program runs;
-// if started fails, or if this process dies before it returns, the program never runs. Errors that a person can fix are
+// Start starts a program in its own process group. It calls started, if not nil, with the identity of the program, on Linux of its keeper,
+// before the program runs; if started fails, or if this process dies before it returns, the program never runs. Errors that a person can fix are
 // *signalbox.Error. Calling Wait is optional.
 func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if len(spec.Argv) == 0 {
@@ -163,7 +163,7 @@ func startError(spec Spec, err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start %s: %w", spec.Argv[0], err), Hint: hint}
 }
 
-// ID returns the identity of the program.
+// ID returns the identity of the program, on Linux of its keeper.
 func (p *Process) ID() ID { return p.id }
 
 // WriteLine appends a line to the program's standard input. It does not wait until the program reads it. It fails if the program has

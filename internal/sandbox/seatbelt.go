@@ -10,7 +10,7 @@ import (
 const seatbelt = "/usr/bin/sandbox-exec"
 
 // SeatbeltCommand returns the command that runs another one under a policy on macOS.
-func SeatbeltCommand(p *Policy) []string { return []string{seatbelt, "-p", SeatbeltProfile(p)} }
+func SeatbeltCommand(p *Policy) []string { return []string{seatbelt, "-p", seatbeltProfile(p)} }
 
 // seatbeltSystem is what every program on macOS needs: to start, to use the C library, and to look up names and certificates. Of the
 // rules that match, the last one decides.
@@ -40,8 +40,8 @@ const seatbeltSystem = `(version 1)
 var seatbeltRead = []string{"/bin", "/sbin", "/usr", "/System", "/Library", "/opt", "/private/etc", "/private/var/db/timezone", "/private/var/select",
 	"/Applications/Xcode.app", "/dev"}
 
-// SeatbeltProfile returns the profile of a policy for sandbox-exec.
-func SeatbeltProfile(p *Policy) string {
+// seatbeltProfile returns the profile of a policy for sandbox-exec.
+func seatbeltProfile(p *Policy) string {
 	var b strings.Builder
 	b.WriteString(seatbeltSystem)
 	rule := func(format string, paths []string) {

@@ -18,7 +18,7 @@ func TestSeatbeltProfile(t *testing.T) {
 		p := base
 		p.Network = network
 		file := filepath.Join("testdata", "seatbelt-"+name+".sb")
-		got := SeatbeltProfile(&p)
+		got := seatbeltProfile(&p)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 				t.Fatal(err)

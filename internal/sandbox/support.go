@@ -30,9 +30,6 @@ type Support struct {
 	Why string `json:"why,omitempty"`
 }
 
-// Minimum describes what Enforce needs.
-const Minimum = "Landlock 3 (Linux 6.2) with namespaces, or Landlock 6 (Linux 6.12) without, and seccomp; or macOS with sandbox-exec"
-
 // Check returns an error if the system cannot enforce the policy.
 func (s Support) Check(p *Policy) error {
 	if !p.Restricted() || p.Mode == Warn {
@@ -143,6 +140,6 @@ func (s Support) Open(p *Policy) (open []string) {
 	add(!s.Namespaces, "the names and sizes of all files, and the names of running programs, can be listed")
 	add(len(p.Network.Ports) > 0 && s.Landlock < abiPorts, "all TCP ports can be reached")
 	add(!s.Seccomp, "system calls are not filtered")
-	add(!p.Network.Off && len(p.Network.Ports) == 0, "all hosts can be reached, also this machine and its network")
+	add(!p.Network.Off && len(p.Network.Ports) == 0, "all hosts can be reached, including this machine and your local network")
 	return open
 }
