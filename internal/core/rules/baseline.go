@@ -110,7 +110,7 @@ func (c ReportChecks) judgeBase(d *decider, h report) {
 	}
 }
 
-// triesRemediation reports whether a remediation starts without a word of the human if checks fail in the baseline.
+// triesRemediation reports whether a remediation starts without asking the human if checks fail in the baseline.
 func (s *State) triesRemediation(b *Work) bool {
 	return b.Task.Counts.Remedies == 0 && len(b.Task.Answers) == 0 && s.delivery.Policy.slots(signalbox.RoleRemediation) > 0
 }

@@ -109,7 +109,7 @@ func (w *Work) checksFailed() bool {
 	return w.Checks != nil && w.Lease != nil && w.Checks.Epoch == w.Lease.Epoch && !w.Checks.Passed
 }
 
-// WaitingForChecks returns the works opened by hand that no session holds and that wait for their checks.
+// WaitingForChecks returns the work items opened by hand that no session holds and that wait for their checks.
 func (s *State) WaitingForChecks() []string {
 	var waiting []string
 	for i := range s.free[phaseNumber(signalbox.PhaseCIPending)].all() {

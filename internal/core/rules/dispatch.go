@@ -33,8 +33,8 @@ type Dispatch struct {
 	TTL            time.Duration
 	// Secret is the hash of the secret of the new lease.
 	Secret signalbox.Hash
-	// ByHand is how many works, planned or not, may be checked at once for one of those that were opened by hand to be dispatched to
-	// role ci. 0 means that none of them is.
+	// ByHand is how many work items, planned or not, may be checked at once for one of those that were opened by hand to be dispatched
+	// to role ci. 0 means that none of them is.
 	ByHand int
 }
 

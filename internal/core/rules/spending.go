@@ -103,7 +103,7 @@ func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 	return spent
 }
 
-// Overspent returns the cap because of which a session of a role must not continue some work, "" if it may.
+// Overspent returns the cap that keeps a session of a role from continuing some work, "" if it may continue.
 func (s *State) Overspent(work string, role signalbox.Role, now time.Time) Cap {
 	for _, q := range s.delivery.Questions {
 		switch {

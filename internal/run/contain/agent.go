@@ -60,7 +60,7 @@ func (s Site) Agent(a Agent) *Program {
 	return p
 }
 
-// work allows to change a folder that a program works in, but not what git has there, and to read the repository.
+// work allows changing a folder that a program works in, but not what git has there, and reading the repository.
 func (b *builder) work(what, dir string) {
 	b.p.Grants = append(b.p.Grants, Grant{what, true, []string{dir}})
 	git := filepath.Join(dir, ".git")

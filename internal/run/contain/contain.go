@@ -114,7 +114,7 @@ func (s Site) newProgram(own config.Sandbox, pass ...[]string) *builder {
 // restricted reports whether there is a sandbox.
 func (b *builder) restricted() bool { return b.p.Policy.Restricted() }
 
-// read allows to read paths that the user did not name. Folders that contain something private are left out.
+// read allows reading paths that the user did not name. Folders that contain something private are left out.
 func (b *builder) read(what string, paths ...string) { b.grant(what, false, b.harmless(paths)) }
 
 func (b *builder) write(what string, paths ...string) { b.grant(what, true, paths) }

@@ -78,7 +78,7 @@ func (m *machine) want(what string, got []string, want ...string) {
 	}
 }
 
-// allows reports whether a policy allows to read a file.
+// allows reports whether a policy allows reading a file.
 func allows(p *sandbox.Policy, file string) bool {
 	in := func(folder string) bool { return within(file, folder) }
 	longest := func(all []string) (length int) {

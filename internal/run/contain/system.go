@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/process"
 )
 
-// readSystem allows to read the system, the folders on PATH, and certificates.
+// readSystem allows reading the system, the folders on PATH, and certificates.
 func (b *builder) readSystem() {
 	folders := slices.Clone(systemFolders)
 	if runtime.GOOS == "darwin" {
@@ -101,7 +101,7 @@ func isPublicLink(name string) bool {
 // systemFolders are folders of the system that may be read as a whole.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu", "/sys", "/var/lib/ca-certificates"}
 
-// readProgram allows to read the installation of a program, and files that its arguments name.
+// readProgram allows reading the installation of a program, and files that its arguments name.
 func (b *builder) readProgram(argv []string, dir string, environ []string) {
 	if len(argv) == 0 {
 		return

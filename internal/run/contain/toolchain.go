@@ -54,7 +54,7 @@ var toolchains = []struct {
 	{".opencode", "", []string{"bin"}},
 }
 
-// useToolchains allows to read the toolchains in the user's home folder, and sets the variables that lead to them.
+// useToolchains allows reading the toolchains in the user's home folder, and sets the variables that lead to them.
 func (b *builder) useToolchains() {
 	if b.Home == "" {
 		return

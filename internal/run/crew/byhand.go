@@ -11,8 +11,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// checksByHand returns how many works may be checked at once for work opened by hand to be among them. Without checks, no such work is
-// claimed, because it would pass unchecked.
+// checksByHand returns how many work items may be checked at once for work opened by hand to be among them. Without checks, no such
+// work is claimed, because it would pass unchecked.
 func (c *Crew) checksByHand() int {
 	if len(c.box.Config.Checks) == 0 {
 		return 0

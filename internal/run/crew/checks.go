@@ -90,7 +90,7 @@ func (s *session) findLargeFiles(ctx context.Context, base, commit string) ([]wo
 }
 
 // dropLargeFiles returns a commit without the commits before it, if large files are only in those: an author has deleted them, and a
-// merge would bring them into the history all the same. Otherwise it returns the commit as it is.
+// merge would bring them into the history anyway. Otherwise it returns the commit as it is.
 func (s *session) dropLargeFiles(ctx context.Context, base, commit string) (string, error) {
 	found, err := s.findLargeFiles(ctx, base, commit)
 	if err != nil || len(found) == 0 || s.workItem().Task.KeepLarge || slices.ContainsFunc(found, func(f workspace.LargeFile) bool { return !f.Deleted }) {

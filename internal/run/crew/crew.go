@@ -98,7 +98,7 @@ type Crew struct {
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
-	warned  map[string]bool // works that cannot be checked; used by the dispatching goroutine only
+	warned  map[string]bool // work that cannot be checked; used by the dispatching goroutine only
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session

@@ -144,7 +144,7 @@ func storeTasks(ctx context.Context, b *box.Box, p *plan.Plan) (tasks []rules.Pl
 	return tasks, nil
 }
 
-// checksAtOnce returns how many works are checked at the same time. In a shared folder they would disturb each other.
+// checksAtOnce returns how many work items are checked at the same time. In a shared folder they would disturb each other.
 func checksAtOnce(shared bool) int {
 	if shared {
 		return 1

@@ -39,8 +39,8 @@ type supervisor struct {
 	tooLarge   <-chan struct{}  // closed when the working copy is larger than limits.tree
 	meter      *meter           // nil if nothing is measured
 	spentOver  <-chan time.Time // when it fires, the program is ended because of a cap, unless its turn has ended
-	reached    rules.Cap        // the cap because of which spentOver was set
-	cap        rules.Cap        // because of which the program was ended
+	reached    rules.Cap        // the cap for which spentOver was set
+	cap        rules.Cap        // the limit that ended the program
 	// checkpointTurn is the turn in which the agent sent the last checkpoint that it was asked for; 0 if it sent none.
 	checkpointTurn int
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Every session of an agent has a private folder for temporary files. It contains the session's socket, and is removed when the session
-// ends. It lies in the box, under the name of the session, so that it can be found after a crash.
+// ends. It is in the box, under the name of the session, so that it can be found after a crash.
 
 // socketName is the name of the socket in the folder. It begins with a full stop, so that an agent that deletes its temporary files keeps it.
 const socketName = ".signalbox.sock"

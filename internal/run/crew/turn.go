@@ -38,7 +38,7 @@ type turn struct {
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp bool
 	limit  string    // the limit that it exceeded, for people
-	cap    rules.Cap // because of which signalbox ended the program
+	cap    rules.Cap // the limit that ended the program
 	used   measured
 	signal signalbox.Signal // what the turn says
 	// submitted is the JSON of signal if the agent submitted it over its socket.

@@ -102,7 +102,7 @@ func (r *Repo) Changed(ctx context.Context, base, commit string) ([]string, erro
 type LargeFile struct {
 	Path string
 	Size int64
-	// Deleted means that the file is only in an earlier commit. A merge brings it into the history all the same.
+	// Deleted means that the file is only in an earlier commit. A merge brings it into the history anyway.
 	Deleted bool
 }
 
