@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/sandbox"
 	"signalbox/internal/tree/turnlog"
 )
 
@@ -63,7 +64,7 @@ func (c *agentCommand) Run(p *program) error {
 // work does a task, with the configuration in the folder of a box. In a sandbox, logs and conversations are kept in the home folder.
 func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, record func(context.Context, turnlog.Signal) error) error {
 	keep := dir
-	if p.getenv(contain.NestedVariable) != "" {
+	if p.getenv(contain.NestedVariable) != "" && sandbox.Contained() {
 		keep = filepath.Join(p.getenv("HOME"), ".local", "state", "signalbox")
 		if err := os.MkdirAll(keep, 0o700); err != nil {
 			return err

@@ -80,6 +80,11 @@ func (r *Repository) checkFiles(c Call) error {
 	for _, name := range []string{"HEAD", "index", "ORIG_HEAD", "logs", "logs/HEAD"} {
 		names = append(names, filepath.Join(c.Dir, filepath.FromSlash(name)))
 	}
+	for _, name := range []string{".gitignore", ".gitattributes", ".gitmodules", ".mailmap"} { // git does not follow links there
+		if info, err := os.Lstat(filepath.Join(c.Worktree, name)); err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 && !info.IsDir() {
+			return fmt.Errorf("%s is not a regular file", name)
+		}
+	}
 	head, _ := os.ReadFile(filepath.Join(c.Dir, "HEAD"))
 	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")) {
 		for _, prefix := range []string{"", "refs/heads", "logs", "logs/refs/heads"} { // a branch may be named without refs/heads

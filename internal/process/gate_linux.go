@@ -2,10 +2,13 @@ package process
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -84,7 +87,7 @@ func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 		// The first process of a user namespace has all capabilities in it, which only root keeps when it executes a program.
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
 	}
 	return cmd
 }
@@ -94,6 +97,7 @@ type gate struct {
 	socket *os.File
 	in     *json.Decoder
 	group  *sandbox.Group      // nil if the program has none
+	made   []string            // folders that exist only while the program runs
 	exited *syscall.WaitStatus // of the program; nil if the keeper did not report it
 	// exceeded is the limit for which the keeper killed the program.
 	exceeded string
@@ -105,6 +109,12 @@ func newGate(socket *os.File) gate {
 
 // open makes the keeper start the program, and waits until it has.
 func (g *gate) open(p *Process, spec Spec, file, dir string) error {
+	if spec.Sandbox.Restricted() && spec.support().Namespaces {
+		g.made = slices.DeleteFunc(slices.Clone(spec.Sandbox.Fixed), func(name string) bool {
+			_, err := os.Lstat(name)
+			return !errors.Is(err, fs.ErrNotExist)
+		})
+	}
 	watched := g.limit(p.id.PID, spec.Sandbox, !spec.watchLimits)
 	argv := append([]string{file}, spec.Argv[1:]...)
 	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support(), Watched: watched})
@@ -127,7 +137,7 @@ func (g *gate) limit(keeper int, policy *sandbox.Policy, groups bool) (watched s
 		return sandbox.Limits{}
 	}
 	if groups {
-		if group, err := sandbox.NewGroup("signalbox-"+strconv.Itoa(keeper), policy.Limits); err == nil {
+		if group, err := sandbox.NewGroup("signalbox-"+strconv.Itoa(keeper)+"-"+rand.Text(), policy.Limits); err == nil {
 			if group.Add(keeper) == nil {
 				g.group = group
 				return sandbox.Limits{}
@@ -203,6 +213,9 @@ func (g *gate) endLeftovers(p *Process) {
 }
 
 func (g *gate) exit(state *os.ProcessState, err error) Exit {
+	for _, name := range g.made {
+		_ = os.Remove(name) // it is empty, or somebody else uses it
+	}
 	exit := exitOf(state, err)
 	if g.exited != nil {
 		exit = exitOfStatus(*g.exited)

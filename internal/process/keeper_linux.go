@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -85,13 +86,17 @@ type keeper struct {
 
 // keep runs the keeper and returns its exit status.
 func keep() int {
+	// What this program inherited by chance would be a way out of the sandbox: an open folder leads to everything around it.
+	if err := unix.CloseRange(keeperSocket, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return 1
+	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1
 	}
-	signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE)
+	// Do not ignore them: the program would inherit that.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGPIPE)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGTERM, killRequest)
-	unix.CloseOnExec(keeperSocket)
 	socket := os.NewFile(keeperSocket, "socket")
 	k := &keeper{out: json.NewEncoder(socket), first: os.Getpid() == 1}
 
@@ -107,6 +112,9 @@ func keep() int {
 	k.watched = o.Watched
 	children := make(chan child, 16)
 	if err := k.start(o, children); err != nil {
+		if k.program != 0 {
+			k.killAll(children)
+		}
 		report := message{Err: err.Error()}
 		_ = errors.As(err, &report.Errno)
 		_ = k.out.Encode(report)
@@ -146,6 +154,11 @@ func (k *keeper) start(o order, children chan<- child) (err error) {
 	if o.Sandbox.Restricted() && k.first {
 		if err := sandbox.BuildRoot(o.Sandbox); err != nil {
 			return err
+		}
+		if o.Sandbox.Network.Off {
+			if err := sandbox.StartLoopback(); err != nil {
+				return err
+			}
 		}
 		if _, err := os.Stat(o.Dir); err != nil && o.File != "" {
 			return fmt.Errorf("the sandbox does not include its folder: %w", err)

@@ -2,11 +2,16 @@ package process
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"signalbox"
 	"signalbox/internal/sandbox"
@@ -330,4 +335,43 @@ func hasGroups(t *testing.T, limits sandbox.Limits) bool {
 	}
 	group.Remove()
 	return true
+}
+
+// A program does not inherit descriptors of this process, nor ignored signals.
+func TestProgramInheritsNothing(t *testing.T) {
+	folder, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY, 0) // without O_CLOEXEC, like what a shell leaves open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(folder)
+	const script = `set -- /proc/self/fd/*; echo $(($# - 1)); grep SigIgn /proc/self/status | tr -d '\t'` // the shell itself opens the folder
+	if _, out := run(t, shell(script)); out != "3\nSigIgn:0000000000000000\n" {
+		t.Errorf("output %q", out)
+	}
+}
+
+// A .git that does not exist cannot be created, and nothing is left of what stands in its place.
+func TestSandboxMissingFixedFile(t *testing.T) {
+	needSupport(t, true)
+	f := newFixture(t, `mkdir .git; echo x >.git/config; rmdir .git; mv .git x; echo x >.git; test -e .git/config || echo none`)
+	if err := os.Remove(f.path("tree/.git")); err != nil {
+		t.Fatal(err)
+	}
+	f.spec.Stderr = nil
+	if _, out := f.run(t); out != "none\n" {
+		t.Errorf("output %q", out)
+	}
+	if _, err := os.Lstat(f.path("tree/.git")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// A program without a network can talk to itself.
+func TestSandboxOwnLoopback(t *testing.T) {
+	needSupport(t, true)
+	f := newFixture(t, `bash -c 'exec 3<>/dev/tcp/127.0.0.1/1' 2>&1 | grep -o -m1 refused`)
+	f.spec.Sandbox.Network.Off, f.spec.Stderr = true, nil
+	if _, out := f.run(t); !strings.HasSuffix(out, "refused\n") { // and not unreachable
+		t.Errorf("output %q", out)
+	}
 }

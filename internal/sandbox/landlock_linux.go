@@ -45,7 +45,8 @@ func fileRights(version int) (all, write uint64) {
 func restrictFiles(p *Policy, s Support) error {
 	all, write := fileRights(s.Landlock)
 	attributes := unix.LandlockRulesetAttr{Access_fs: all}
-	if s.Landlock >= abiPorts && (p.Network.Off || len(p.Network.Ports) > 0) {
+	offline := p.Network.Off && !s.Namespaces // in a namespace of its own it reaches only itself
+	if s.Landlock >= abiPorts && (offline || len(p.Network.Ports) > 0) {
 		attributes.Access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP | unix.LANDLOCK_ACCESS_NET_BIND_TCP
 	}
 	if s.Landlock >= abiScopes {

@@ -29,7 +29,8 @@ type Policy struct {
 	Read []string `json:"read,omitempty"`
 	// Write are files and folders that may also be changed.
 	Write []string `json:"write,omitempty"`
-	// Fixed are files in a folder of Write that may be read, but not changed, replaced or removed.
+	// Fixed are files and folders in a folder of Write that may be read, but not changed, replaced or removed. One that does not exist
+	// cannot be created: where there are namespaces, it is an empty folder while the program runs.
 	Fixed []string `json:"fixed,omitempty"`
 	// Hidden are folders in a folder of Read or Write that may not be read.
 	Hidden []string `json:"hidden,omitempty"`

@@ -30,6 +30,24 @@ func Namespaces(p *Policy) uintptr {
 	return flags
 }
 
+// StartLoopback gives a program without a network one that consists of itself, for servers that only it uses.
+func StartLoopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("start the loopback network: %w", err)
+	}
+	defer unix.Close(socket)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
+		return fmt.Errorf("start the loopback network: %w", err)
+	}
+	return nil
+}
+
 // BuildRoot gives this process, which must be the first one of new Namespaces, a root folder that contains only what the policy allows, at
 // the usual places. Folders that may be read are mounted read-only. /proc shows the processes of this namespace only, and /dev has few
 // devices.
@@ -249,6 +267,11 @@ func placesOf(p *Policy) (places []place, err error) {
 	}
 	for kind, paths := range map[placeKind][]string{readPlace: p.Read, writePlace: p.writable(), fixedPlace: p.Fixed, hiddenPlace: p.Hidden} {
 		for _, path := range paths {
+			if kind == fixedPlace {
+				if err := makeFixed(path); err != nil {
+					return nil, err
+				}
+			}
 			real, links, err := resolve(path)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
 				continue
@@ -275,6 +298,22 @@ func placesOf(p *Policy) (places []place, err error) {
 		above, found := nearest(places, at)
 		return found && above.kind == at.kind // it is there already
 	}), nil
+}
+
+// makeFixed makes an empty folder in place of something that the program must not create.
+func makeFixed(path string) error {
+	folder, _, err := resolve(filepath.Dir(path))
+	if err != nil {
+		return nil // there is nothing to protect
+	}
+	name := oldRoot + filepath.Join(folder, filepath.Base(path))
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("protect %s: %w", path, err)
+	}
+	return nil
 }
 
 // nearest returns the mounted place that contains another one.

@@ -22,11 +22,13 @@ const seatbeltSystem = `(version 1)
 (allow sysctl-read)
 (allow file-read-metadata)
 (allow file-read-data (literal "/"))
-(allow file-ioctl (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/(pty|tty)s"))
+(allow file-ioctl (literal "/dev/null") (literal "/dev/tty") (literal "/dev/ptmx"))
 (allow file-read* file-write-data
   (literal "/dev/null") (literal "/dev/zero") (literal "/dev/random") (literal "/dev/urandom") (literal "/dev/tty"))
 (allow pseudo-tty)
-(allow file-read* file-write* (literal "/dev/ptmx") (regex #"^/dev/ttys"))
+(allow file-read* file-write* (literal "/dev/ptmx"))
+; Only terminals that it opened itself.
+(allow file-read* file-write* file-ioctl (require-all (regex #"^/dev/ttys") (extension "com.apple.sandbox.pty")))
 (allow ipc-posix-sem)
 (allow mach-lookup
   (global-name "com.apple.system.opendirectoryd.libinfo")
@@ -55,7 +57,7 @@ func seatbeltProfile(p *Policy) string {
 	rule("(deny file-read* file-write* (subpath %s))", p.Hidden)
 	rule(read, inHidden(p, p.Read))
 	rule(write, inHidden(p, p.writable()))
-	rule("(deny file-write* (literal %s))", p.Fixed)
+	rule("(deny file-write* (subpath %s))", p.Fixed)
 	switch {
 	case p.Network.Off:
 	case len(p.Network.Ports) > 0:

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -82,10 +84,18 @@ func (s Support) missing(p *Policy) (missing []string) {
 	if len(p.Network.Ports) > 0 && s.Landlock < abiPorts {
 		add("limiting TCP ports needs Landlock %d", abiPorts)
 	}
+	if folder := slices.IndexFunc(p.Fixed, isFolder); folder >= 0 && !s.Namespaces {
+		add("without namespaces a folder cannot be protected in another (%s)", p.Fixed[folder])
+	}
 	if len(p.Hidden) > 0 && !s.Namespaces {
 		add("without namespaces a folder cannot be hidden in another (%s)", strings.Join(p.Hidden, ", "))
 	}
 	return missing
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func (s Support) landlockNeeded() int {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"signalbox/internal/config"
 	"signalbox/internal/git"
@@ -193,6 +194,9 @@ func (s Site) Tool(own config.Sandbox, pass []string, dir, temp string) *Program
 func gitAround(dir string) []string {
 	for folder := dir; ; folder = filepath.Dir(folder) {
 		if found, err := git.DirOf(folder); err == nil {
+			if !isGitFolder(found, folder) {
+				return nil
+			}
 			if worktrees := filepath.Dir(found); filepath.Base(worktrees) == "worktrees" {
 				return []string{filepath.Dir(worktrees)}
 			}
@@ -202,6 +206,25 @@ func gitAround(dir string) []string {
 			return nil
 		}
 	}
+}
+
+// isGitFolder reports whether a folder that a .git names is one of git's. A program could have written any name there, to be allowed to read it:
+// a git folder elsewhere must name the worktree, too.
+func isGitFolder(found, worktree string) bool {
+	name := filepath.Join(worktree, ".git")
+	if found != name {
+		text, err := os.ReadFile(filepath.Join(found, "gitdir"))
+		if err != nil || filepath.Clean(strings.TrimSpace(string(text))) != name {
+			return false
+		}
+		found = filepath.Dir(filepath.Dir(found)) // of git/worktrees/NAME
+	}
+	for _, part := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Lstat(filepath.Join(found, part)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func nameOf(entry string) string {

@@ -44,7 +44,7 @@ type Host struct {
 // ThisHost returns the machine and the user of this process.
 func ThisHost() Host {
 	home, _ := os.UserHomeDir() // without one, there is nothing in it
-	return Host{Home: home, Environ: process.Environ(), Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != ""}
+	return Host{Home: home, Environ: process.Environ(), Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != "" && sandbox.Contained()}
 }
 
 // Site is where programs run.
