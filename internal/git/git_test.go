@@ -300,6 +300,11 @@ func TestLinksAndPipesStopGit(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
+		"pipe as .gitignore": func(t *testing.T, git string) {
+			if err := syscall.Mkfifo(filepath.Join(filepath.Dir(git), ".gitignore"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := locate(t, newRepository(t))

@@ -353,7 +353,7 @@ func TestProgramInheritsNothing(t *testing.T) {
 // A .git that does not exist cannot be created, and nothing is left of what stands in its place.
 func TestSandboxMissingFixedFile(t *testing.T) {
 	needSupport(t, true)
-	f := newFixture(t, `mkdir .git; echo x >.git/config; rmdir .git; mv .git x; echo x >.git; test -e .git/config || echo none`)
+	f := newFixture(t, `rmdir .git; mv .git x; mkdir -p .git && echo x >.git/config && echo made || echo none`)
 	if err := os.Remove(f.path("tree/.git")); err != nil {
 		t.Fatal(err)
 	}

@@ -336,3 +336,46 @@ func TestGoModules(t *testing.T) {
 	}
 	m.want("read", p.Policy.Read, "bin", "home/go/pkg/mod", "project/.git")
 }
+
+// A tool can write a file .git that names any folder. The next tool must not be allowed to read that folder.
+func TestForgedGitFile(t *testing.T) {
+	dir, secret := t.TempDir(), t.TempDir()
+	forge := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forge(filepath.Join(dir, ".git"), "gitdir: "+secret+"\n")
+	if got := gitAround(dir); got != nil {
+		t.Errorf("a folder of the user: %q", got)
+	}
+	// A worktree of a repository names it, and is named by it.
+	repository := t.TempDir()
+	own := filepath.Join(repository, ".git", "worktrees", "one")
+	forge(filepath.Join(own, "gitdir"), filepath.Join(dir, ".git")+"\n")
+	for _, name := range []string{"HEAD", "objects/x", "refs/x"} {
+		forge(filepath.Join(repository, ".git", name), "")
+	}
+	forge(filepath.Join(dir, ".git"), "gitdir: "+own+"\n")
+	if diff := cmp.Diff([]string{filepath.Join(repository, ".git")}, gitAround(dir)); diff != "" {
+		t.Errorf("a worktree (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{filepath.Join(repository, ".git")}, gitAround(repository)); diff != "" {
+		t.Errorf("the repository (-want +got):\n%s", diff)
+	}
+}
+
+// A variable alone does not switch the sandbox off.
+func TestNestedVariableIsNotBelieved(t *testing.T) {
+	t.Setenv(NestedVariable, "1")
+	if ThisHost().Nested && !sandbox.Contained() {
+		t.Error("the variable is believed")
+	}
+	if sandbox.Contained() {
+		t.Skip("this test runs in a sandbox")
+	}
+}
