@@ -45,12 +45,13 @@ func (c *doctorCommand) Run(p *program) error {
 	}
 	checks := box.Doctor(ctx, opts)
 	if settings != nil {
-		checks = doctor.Complete(ctx, settings, opts.Dir, checks)
+		root := p.projectRoot(c.boxFlag, opts.Dir)
+		checks = doctor.Complete(ctx, settings, root, opts.Dir, checks)
 		b, err := box.OpenReadOnly(ctx, opts.Dir, p.boxOptions())
 		if err != nil { // box.Doctor reports it
 			b = nil
 		}
-		checks = append(checks, doctor.Base(ctx, settings, p.projectRoot(c.boxFlag, opts.Dir), b)...)
+		checks = append(checks, doctor.Base(ctx, settings, root, opts.Dir, b)...)
 		if b != nil {
 			b.Close()
 		}

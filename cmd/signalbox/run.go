@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
@@ -130,7 +131,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	var missing []string
 	if err == nil {
-		missing, err = crew.CheckSandboxes(settings, r.project, dir)
+		missing, err = crew.CheckSandboxes(settings, r.project, dir, process.Support())
 	}
 	if err == nil && (settings.Keyed || r.options.Keyed) {
 		err = crew.CheckKeyed(settings, rules.DispatchRoles())

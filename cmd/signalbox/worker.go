@@ -7,6 +7,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/progress"
 )
@@ -54,7 +55,7 @@ func (c *workerCommand) Run(p *program) error {
 		if err := crew.CheckAgents(b.Config, roles); err != nil {
 			return err
 		}
-		missing, err := crew.CheckSandboxes(b.Config, project, b.Dir)
+		missing, err := crew.CheckSandboxes(b.Config, project, b.Dir, process.Support())
 		if err != nil {
 			return err
 		}

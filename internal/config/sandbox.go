@@ -74,6 +74,23 @@ func (c *Config) sandboxes() map[settingPath]Sandbox {
 	return all
 }
 
+// SandboxPath is a path that a sandbox setting allows.
+type SandboxPath struct{ Setting, Path string }
+
+// SandboxPaths returns the paths that sandbox settings allow, in the order of the names of the settings.
+func (c *Config) SandboxPaths() (paths []SandboxPath) {
+	all := c.sandboxes()
+	for _, at := range sortedKeys(all) {
+		for _, name := range all[at].Read {
+			paths = append(paths, SandboxPath{at.field("read").String(), name})
+		}
+		for _, name := range all[at].Write {
+			paths = append(paths, SandboxPath{at.field("write").String(), name})
+		}
+	}
+	return paths
+}
+
 func (c *Config) checkSandboxes(f *faults) {
 	all := c.sandboxes()
 	for _, at := range sortedKeys(all) {

@@ -17,8 +17,9 @@ import (
 )
 
 // Base checks whether the configured checks can pass on the base, without running them: what their commands need must be there. root is
-// the folder of the project, and b its box, or nil if it cannot be opened. A box that knows that checks fail on the base says so.
-func Base(ctx context.Context, c *config.Config, root string, b *box.Box) []box.Check {
+// the folder of the project, dir that of the box, and b the box, or nil if it cannot be opened. A box that knows that checks fail on the
+// base says so.
+func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) []box.Check {
 	var found []box.Check
 	if len(c.Checks) > 0 {
 		files := os.DirFS(root)
@@ -27,8 +28,12 @@ func Base(ctx context.Context, c *config.Config, root string, b *box.Box) []box.
 				files = committed
 			}
 		}
+		all, err := crew.DiagnoseChecks(c, locateProject(ctx, c, root), dir, files)
+		if err != nil {
+			found = append(found, withError(box.Check{Name: "checks", Health: box.Problem}, err))
+		}
 		named := map[string]bool{}
-		for _, missing := range crew.DiagnoseChecks(c, files) {
+		for _, missing := range all {
 			if named[missing.What] {
 				continue // several checks need it
 			}

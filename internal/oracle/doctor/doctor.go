@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -32,11 +33,11 @@ import (
 )
 
 // Complete adds the checks of a configuration to those of [box.Doctor]. An agent whose program box.Doctor found becomes a problem if a run
-// would refuse to start it. dir is the folder of the box.
-func Complete(ctx context.Context, c *config.Config, dir string, checks []box.Check) []box.Check {
+// would refuse to start it. root is the folder of the project, and dir that of the box.
+func Complete(ctx context.Context, c *config.Config, root, dir string, checks []box.Check) []box.Check {
 	refuseAgents(c, checks)
 	checks = append(checks, templates(c, dir)...)
-	checks = append(checks, sandboxes(c, dir))
+	checks = append(checks, sandboxes(ctx, c, root, dir, process.Support())...)
 	checks = append(checks, newChecker(c).checks(ctx)...)
 	if len(c.Checks) == 0 {
 		checks = append(checks, box.Check{Name: "checks", Health: box.Warning, Detail: "none are configured: only the critic and the auditor review the work before it is merged",
@@ -110,26 +111,63 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 	}
 }
 
-// sandboxes checks whether the system can enforce what the configuration allows agents and checks.
-func sandboxes(c *config.Config, dir string) box.Check {
+// sandboxes checks whether the system can enforce what the configuration allows agents and checks, and whether the paths that it names
+// exist.
+func sandboxes(ctx context.Context, c *config.Config, root, dir string, support sandbox.Support) []box.Check {
 	check := box.Check{Name: "sandbox", Health: box.Healthy}
-	root, err := filepath.Abs(filepath.Dir(dir))
-	if err != nil {
-		return withError(box.Check{Name: check.Name, Health: box.Problem}, err)
-	}
-	missing, err := crew.CheckSandboxes(c, crew.Project{Root: root}, dir)
-	mode := c.Sandbox.Mode
+	missing, err := crew.CheckSandboxes(c, locateProject(ctx, c, root), dir, support)
+	mode, off := c.Sandbox.Mode, withoutSandbox(c)
 	switch {
 	case err != nil:
-		return withError(box.Check{Name: check.Name, Health: box.Problem}, err)
+		check = withError(box.Check{Name: check.Name, Health: box.Problem}, err)
 	case mode == sandbox.Off:
 		check.Health, check.Detail, check.Fix = box.Warning, "off: agents and checks can read and change everything that you can", "remove sandbox: off from "+config.FileName
 	case len(missing) > 0:
 		check.Health, check.Detail, check.Fix = box.Warning, fmt.Sprintf("%s, incomplete: %s", mode, strings.Join(missing, "; ")), "see what remains open with signalbox sandbox explain"
+	case len(off) > 0:
+		check.Health, check.Detail = box.Warning, fmt.Sprintf("%s, by %s", mode, support)
+		check.Fix = "remove sandbox: off there from " + config.FileName + ", unless the program needs it"
 	default:
-		check.Detail = fmt.Sprintf("%s, by %s", mode, process.Support())
+		check.Detail = fmt.Sprintf("%s, by %s", mode, support)
 	}
-	return check
+	if len(off) > 0 && mode != sandbox.Off && err == nil {
+		check.Detail += "; off for " + strings.Join(off, ", ")
+	}
+	checks := []box.Check{check}
+	for _, p := range c.SandboxPaths() {
+		if _, err := os.Lstat(p.Path); errors.Is(err, fs.ErrNotExist) {
+			checks = append(checks, box.Check{Name: check.Name, Health: box.Warning, Detail: fmt.Sprintf("%s: %s does not exist", p.Setting, p.Path),
+				Fix: "create it, or correct it in " + config.FileName})
+		}
+	}
+	return checks
+}
+
+// locateProject returns the project as a run would see it. Without a repository, which box.Doctor reports, it is only a folder.
+func locateProject(ctx context.Context, c *config.Config, root string) crew.Project {
+	project, err := crew.LocateProject(ctx, c, root)
+	if err == nil {
+		return project
+	}
+	if abs, err := filepath.Abs(root); err == nil {
+		root = abs
+	}
+	return crew.Project{Root: root}
+}
+
+// withoutSandbox returns the agents and checks whose sandbox is off.
+func withoutSandbox(c *config.Config) (names []string) {
+	for _, a := range roleAgents(c) {
+		if c.SandboxOf(a.agent.Sandbox).Mode == sandbox.Off {
+			names = append(names, "agent "+a.name)
+		}
+	}
+	for _, check := range c.Checks {
+		if c.SandboxOf(check.Sandbox).Mode == sandbox.Off {
+			names = append(names, "check "+check.Name)
+		}
+	}
+	return names
 }
 
 // templates checks the templates of the roles that have one.

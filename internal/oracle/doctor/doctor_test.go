@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/sandbox"
 )
 
 // TestCommands checks that an agent with a tree is not listed: it has no program that could be missing.
@@ -180,5 +182,36 @@ func TestOraclePrompts(t *testing.T) {
 	c.Oracle.Prompts = dir
 	if got := newChecker(c).oracle(t.Context()); got.Health != box.Problem || !strings.Contains(got.Detail, "identity") || got.Fix == "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// withoutNamespaces is a system that cannot hide a folder in another one that may be used.
+var withoutNamespaces = sandbox.Support{System: "linux", Landlock: 6, Seccomp: true}
+
+// TestSandboxOfWorktrees checks that a system without namespaces is fine for worktrees, where no folder must be hidden, and that it is not
+// for a shared folder, which contains the box. Looking changes nothing.
+func TestSandboxOfWorktrees(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, box.FolderName)
+	command := exec.Command("git", "init", "-q", root)
+	command.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Skipf("git init: %v\n%s", err, output)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", t.TempDir()) // not in a folder of the system, where it would have to be hidden
+	for workspace, want := range map[string]box.Health{config.WorkspaceWorktree: box.Healthy, config.WorkspaceShared: box.Problem} {
+		c, err := config.Parse([]byte("agent: mine\nagents: {mine: {command: [sh]}}\nchecks: [{name: unit, command: make}]\nworkspace: " + workspace))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sandboxes(t.Context(), c, root, dir, withoutNamespaces); len(got) != 1 || got[0].Health != want {
+			t.Errorf("%s: %+v", workspace, got)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("the box has %v, %v", entries, err)
 	}
 }

@@ -69,9 +69,10 @@ type Program struct {
 	// Limit is how large the working copy may become; 0 means any size.
 	Limit int64
 
-	home   string // "" means the user's
-	copies []copied
-	links  []linked
+	home     string // "" means the user's
+	copies   []copied
+	links    []linked
+	withheld []string // names of variables of the user that the program does not get
 }
 
 // Grant is a group of paths that a program may read or change.
@@ -156,6 +157,18 @@ func within(name, folder string) bool {
 
 // finish returns the program.
 func (b *builder) finish() *Program {
+	b.decide()
+	given := slices.Concat(b.p.Base, b.p.Env)
+	for _, entry := range b.Environ {
+		if name := nameOf(entry); !slices.ContainsFunc(given, func(entry string) bool { return nameOf(entry) == name }) {
+			b.p.withheld = append(b.p.withheld, name)
+		}
+	}
+	return b.p
+}
+
+// decide decides which paths and variables the program gets.
+func (b *builder) decide() {
 	b.write("named in the configuration", b.own.Write...)
 	b.grant("named in the configuration", false, b.own.Read)
 	p := b.p
@@ -164,7 +177,7 @@ func (b *builder) finish() *Program {
 		p.Policy = &sandbox.Policy{Mode: sandbox.Off, Network: sandbox.Network{}, Limits: p.Policy.Limits}
 		p.Grants, p.home, p.copies, p.links = nil, "", nil, nil
 		p.Base = filterEnviron(b.Environ, slices.Concat(general, places, b.pass))
-		return p
+		return
 	}
 	p.Env = append(p.Env, NestedVariable+"=1", "GIT_OPTIONAL_LOCKS=0") // git status would like to change the index
 	for _, g := range p.Grants {
@@ -180,7 +193,6 @@ func (b *builder) finish() *Program {
 	p.Policy.Write = b.outermost(p.Policy.Write, nil)
 	p.Policy.Read = b.outermost(p.Policy.Read, p.Policy.Write)
 	b.hide()
-	return p
 }
 
 // outermost returns the paths in order, without those that are in another of them or in one of the others. What is in a private folder

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/prompts"
 	"signalbox/internal/run/workspace"
 )
@@ -201,7 +202,7 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 			Millis: r.Duration.Milliseconds(), Output: output, Sandbox: recorded}
 		if !r.Passed {
 			if baseline { // a task may have caused what a check of its own commit lacks
-				row.Cause = failureCause(dir, c, r)
+				row.Cause = failureCause(dir, c, s.containCheck(dir), r)
 			}
 			fmt.Fprintf(&failed, "%s in %s: exit status %d after %s\n\n%s\n\n", r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
 		}
@@ -214,7 +215,8 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 }
 
 // failureCause returns why a check failed in a folder and what to do, if that is something that no agent should have to repair.
-func failureCause(dir string, c *config.Config, r workspace.CheckResult) string {
+// contained returns what a check gets.
+func failureCause(dir string, c *config.Config, contained func(workspace.Check, workspace.Environment, string) *contain.Program, r workspace.CheckResult) string {
 	check := workspace.Check{}
 	for _, known := range checksOf(c) {
 		if known.Name == r.Check {
@@ -228,7 +230,7 @@ func failureCause(dir string, c *config.Config, r workspace.CheckResult) string 
 		}
 	}
 	var causes []string
-	for _, cause := range workspace.DiagnoseFailure(os.DirFS(dir), check, environment, r) {
+	for _, cause := range workspace.DiagnoseFailure(os.DirFS(dir), check, environment, contained(check, environment, exampleSession), r) {
 		causes = append(causes, fmt.Sprintf("%s (%s)", cause.What, cause.Fix))
 	}
 	return strings.Join(causes, "; ")
@@ -240,21 +242,27 @@ type MissingForCheck struct {
 	workspace.Cause
 }
 
-// DiagnoseChecks returns what the configured checks need and do not find in a folder, without running them.
-func DiagnoseChecks(c *config.Config, files fs.FS) (missing []MissingForCheck) {
+// DiagnoseChecks returns what the configured checks of a project need and do not find, without running them. dir is the folder of the box,
+// and files are those of the project that a check sees.
+func DiagnoseChecks(c *config.Config, project Project, dir string, files fs.FS) (missing []MissingForCheck, err error) {
+	site, err := SiteOf(c, project, dir)
+	if err != nil {
+		return nil, err
+	}
+	contained := containCheck(site, exampleWork, exampleFolder(site, project))
 	for _, check := range checksOf(c) {
 		for _, environment := range environmentsOf(c) {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {
 				continue
 			}
-			for _, cause := range workspace.Diagnose(files, check, environment) {
+			for _, cause := range workspace.Diagnose(files, check, environment, contained(check, environment, exampleSession)) {
 				if found := (MissingForCheck{check.Name, cause}); !slices.Contains(missing, found) {
 					missing = append(missing, found)
 				}
 			}
 		}
 	}
-	return missing
+	return missing, nil
 }
 
 func passOrFail(passed bool) string {

@@ -12,7 +12,6 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
@@ -52,8 +51,19 @@ func AgentNames(c *config.Config) (names []string) {
 	return names
 }
 
-// exampleSession is the session of a program that is only explained.
-const exampleSession = "SESSION"
+// exampleSession is the session of a program that is only explained, and exampleWork its task.
+const (
+	exampleSession = "SESSION"
+	exampleWork    = "T1"
+)
+
+// exampleFolder returns the folder that a program works in that is only explained.
+func exampleFolder(site contain.Site, project Project) string {
+	if project.Repo != nil {
+		return filepath.Join(site.Box, TreesFolder, exampleWork)
+	}
+	return project.Root
+}
 
 func exampleTemp(site contain.Site) string {
 	return filepath.Join(site.Box, contain.TempFolder, contain.TempPrefix+exampleSession)
@@ -85,20 +95,16 @@ func ExplainCheck(site contain.Site, check config.Check, e config.Environment, w
 }
 
 // CheckSandboxes reports what the system cannot enforce: as an error if an agent or a check could not start, and otherwise as notes.
-func CheckSandboxes(c *config.Config, project Project, dir string) (notes []string, err error) {
+func CheckSandboxes(c *config.Config, project Project, dir string, support sandbox.Support) (notes []string, err error) {
 	site, err := SiteOf(c, project, dir)
 	if err != nil {
 		return nil, err
 	}
-	work := project.Root
-	if project.Repo != nil {
-		work = filepath.Join(site.Box, TreesFolder, "T1")
-	}
+	work := exampleFolder(site, project)
 	note := func(p *contain.Program) error {
 		if !p.Policy.Restricted() {
 			return nil
 		}
-		support := process.Support()
 		if err := support.Check(p.Policy); err != nil {
 			return err
 		}
@@ -114,12 +120,12 @@ func CheckSandboxes(c *config.Config, project Project, dir string) (notes []stri
 		if !ok {
 			configured = config.Agent{Preset: name}
 		}
-		if err := note(site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: "T1", Temp: exampleTemp(site), Dir: work})); err != nil {
+		if err := note(site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: exampleWork, Temp: exampleTemp(site), Dir: work})); err != nil {
 			return nil, err
 		}
 	}
 	for _, check := range c.Checks {
-		if err := note(site.Check(contain.Check{Config: check, Work: "T1", Session: exampleSession, Dir: work})); err != nil {
+		if err := note(site.Check(contain.Check{Config: check, Work: exampleWork, Session: exampleSession, Dir: work})); err != nil {
 			return nil, err
 		}
 	}
@@ -138,13 +144,17 @@ func (s *session) contain(name string, configured config.Agent, command agent.Co
 
 // containCheck returns what a check of the session's work may do in a folder.
 func (s *session) containCheck(dir string) func(workspace.Check, workspace.Environment, string) *contain.Program {
-	c := s.crew.box.Config
+	return containCheck(s.crew.site, s.work, dir)
+}
+
+func containCheck(site contain.Site, work, dir string) func(workspace.Check, workspace.Environment, string) *contain.Program {
+	c := site.Config
 	return func(check workspace.Check, environment workspace.Environment, session string) *contain.Program {
-		due := contain.Check{Work: s.work, Session: session, Dir: dir, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
+		due := contain.Check{Work: work, Session: session, Dir: dir, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
 		if i := slices.IndexFunc(c.Checks, func(configured config.Check) bool { return configured.Name == check.Name }); i >= 0 {
 			due.Config = c.Checks[i]
 		}
-		return s.crew.site.Check(due)
+		return site.Check(due)
 	}
 }
 

@@ -145,6 +145,19 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 	return Project{Root: root, Repo: repo}, nil
 }
 
+// LocateProject returns the project in a folder, only to tell what its programs may do. Unlike FindProject it changes nothing.
+func LocateProject(ctx context.Context, c *config.Config, root string) (Project, error) {
+	root, err := filepath.Abs(root)
+	if err != nil || c.Workspace == config.WorkspaceShared {
+		return Project{Root: root}, err
+	}
+	repo, err := workspace.Locate(ctx, root)
+	if err != nil {
+		return Project{}, err
+	}
+	return Project{Root: root, Repo: repo}, nil
+}
+
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
 	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}}

@@ -99,6 +99,42 @@ func TestRedBaseIsRepairedByHand(t *testing.T) {
 	}
 }
 
+// withheldVariable is a variable that TestMain sets, and that no program gets unless the configuration says so.
+const withheldVariable = "CREW_TEST_DATABASE"
+
+// What the user has and a check does not get is nothing that an agent can repair.
+func TestRedBaseBySandbox(t *testing.T) {
+	needSandbox(t)
+	tool := filepath.Join(t.TempDir(), "mytool")
+	if err := os.WriteFile(tool, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const variable = "the check uses $" + withheldVariable + ", which is in your environment but is not passed on (add env_pass: [" + withheldVariable + "] to the check)"
+	for name, tt := range map[string]struct{ command, want string }{
+		"file":     {tool, tool + " exists, but the check's sandbox does not show it (add it to sandbox.read of the check, or set sandbox: off for it)"},
+		"variable": {`test -n "$` + withheldVariable + `"`, variable},
+		"script":   {"sh check.sh", variable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{
+				git:      true,
+				plan:     task("T1"),
+				settings: "sandbox: enforce\nchecks:\n  - {name: unit, command: '" + tt.command + "'}\n",
+				options:  Options{LeaveQuestions: true},
+			})
+			s.add("check.sh", ": ${"+withheldVariable+"?is not set}\n")
+			s.git("add", "check.sh")
+			s.commitByHand()
+			if o := s.begin().end(); o.Standing != rules.StandingAsking || agentsStarted(s) != 0 {
+				t.Errorf("the run ended %s, with %d agents", o.Standing, agentsStarted(s))
+			}
+			if cause := only[rules.ChecksRan](s, "B-1").Body.Rows[0].Cause; cause != tt.want {
+				t.Errorf("got  %s\nwant %s", cause, tt.want)
+			}
+		})
+	}
+}
+
 // In a shared workspace the base is the folder.
 func TestRedBaseOfASharedWorkspace(t *testing.T) {
 	s := set(t, scene{

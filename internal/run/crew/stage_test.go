@@ -45,6 +45,7 @@ func TestMain(m *testing.M) {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // the tests here mostly wait
 		flag.Set("test.parallel", "8")
 	}
+	os.Setenv(withheldVariable, "x")
 	code := m.Run()
 	if leaked := leakedGoroutines(); code == 0 && leaked != "" {
 		fmt.Fprintln(os.Stderr, "leaked goroutines:\n"+leaked)

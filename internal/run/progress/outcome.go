@@ -77,6 +77,9 @@ func writeFailed(text *strings.Builder, baseline string, failed []crew.FailedChe
 			}
 		}
 	}
+	if len(failed) > 0 {
+		text.WriteString("If a check works in your shell, its sandbox may be the cause: signalbox sandbox explain check\n")
+	}
 }
 
 // noPlan is shown for a box without a plan.

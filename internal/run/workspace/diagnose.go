@@ -14,10 +14,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"signalbox/internal/run/contain"
 )
 
-// Cause is a reason why a check cannot pass that no agent should have to repair: something is missing on this machine, or a file
-// that the command names is not there.
+// Cause is a reason why a check cannot pass that no agent should have to repair: something is missing on this machine, a file
+// that the command names is not there, or the check does not get something that the user has.
 type Cause struct {
 	// What is missing, and Fix is what to do.
 	What, Fix string
@@ -26,16 +28,18 @@ type Cause struct {
 }
 
 // Diagnose looks for causes why a check cannot pass in a folder, without running anything. It reads the command as far as it
-// certainly runs: up to the first part that depends on a variable, a condition or on what an earlier part does.
-func Diagnose(files fs.FS, check Check, environment Environment) []Cause {
-	d := &diagnosis{files: files, path: os.Getenv("PATH"), dir: "."}
-	if custom, set := environment.Env["PATH"]; set {
-		d.path = custom
-	}
+// certainly runs: up to the first part that depends on a variable, a condition or on what an earlier part does. contained is what the
+// check gets; nil means everything that this process has.
+func Diagnose(files fs.FS, check Check, environment Environment, contained *contain.Program) []Cause {
+	d := newDiagnosis(files, environment, contained)
 	if len(environment.Run) > 0 { // the command runs elsewhere, such as in a container
 		d.program(environment.Run[0], "the environment "+environment.Name)
 	} else {
 		d.command(check.Command)
+		d.ignored = true // whether the check can do without a variable is not known
+		for _, name := range usedVariables(check.Command) {
+			d.variable(name)
+		}
 	}
 	if !strings.Contains(check.Command, "submodule") {
 		d.submodules()
@@ -43,14 +47,31 @@ func Diagnose(files fs.FS, check Check, environment Environment) []Cause {
 	return d.causes
 }
 
-// DiagnoseFailure is Diagnose for a check that has failed. Its exit status and output may tell more.
-func DiagnoseFailure(files fs.FS, check Check, environment Environment, result CheckResult) []Cause {
-	causes := Diagnose(files, check, environment)
-	sure := slices.ContainsFunc(causes, func(c Cause) bool { return c.Sure })
-	if found := notFound.FindSubmatch(result.Output); found != nil && !sure && result.Exit == exitNotFound {
-		causes = append(causes, Cause{cmp.Or(string(found[1]), string(found[2])) + " was not found", fixProgram, true})
+func newDiagnosis(files fs.FS, environment Environment, contained *contain.Program) *diagnosis {
+	d := &diagnosis{files: files, path: os.Getenv("PATH"), env: environment.Env, dir: ".", contained: contained}
+	if custom, set := environment.Env["PATH"]; set {
+		d.path = custom
 	}
-	return causes
+	return d
+}
+
+// DiagnoseFailure is Diagnose for a check that has failed. Its exit status and output may tell more.
+func DiagnoseFailure(files fs.FS, check Check, environment Environment, contained *contain.Program, result CheckResult) []Cause {
+	d := newDiagnosis(files, environment, contained)
+	d.causes = Diagnose(files, check, environment, contained)
+	if len(environment.Run) == 0 {
+		d.output(result.Output)
+	}
+	sure := slices.ContainsFunc(d.causes, func(c Cause) bool { return c.Sure })
+	if found := notFound.FindSubmatch(result.Output); found != nil && !sure && result.Exit == exitNotFound {
+		name := cmp.Or(string(found[1]), string(found[2]))
+		if file, shown := d.inPath(name); file == "" || shown || len(environment.Run) > 0 {
+			d.add(true, fixProgram, "%s was not found", name)
+		} else {
+			d.hidden(file, true)
+		}
+	}
+	return d.causes
 }
 
 // exitNotFound is the exit status of a shell that did not find a program.
@@ -63,7 +84,10 @@ var notFound = regexp.MustCompile(`(?m)^(?:.*[ :])?([^\s:]+): (?:command )?not f
 type diagnosis struct {
 	files fs.FS
 	path  string // the search path for programs
+	env   map[string]string
 	dir   string // where the command is by now
+	// contained is what the check gets; nil means everything.
+	contained *contain.Program
 	// ignored means that the check may pass although the current command fails.
 	ignored bool
 	causes  []Cause
@@ -80,27 +104,37 @@ const fixProgram = "install it, or correct the command of the check"
 // program looks for a program in the search path.
 func (d *diagnosis) program(name, user string) {
 	if !strings.Contains(name, "/") {
-		if !d.inPath(name) {
+		if file, shown := d.inPath(name); file == "" {
 			d.add(true, fixProgram, "%s needs the program %s, which is not in the PATH", user, name)
+		} else if !shown {
+			d.hidden(file, true)
 		}
 		return
 	}
 	if path.IsAbs(name) {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
 			d.add(true, fixProgram, "%s needs %s, which does not exist", user, name)
+		} else {
+			d.hidden(name, true)
 		}
 		return
 	}
 	d.script(name, true)
 }
 
-func (d *diagnosis) inPath(name string) bool {
+// inPath returns the file of a program in the search path, and whether the check can see it. A file that it can see counts first.
+func (d *diagnosis) inPath(name string) (file string, shown bool) {
 	for _, dir := range filepath.SplitList(d.path) {
-		if _, err := exec.LookPath(filepath.Join(cmp.Or(dir, "."), name)); err == nil || errors.Is(err, exec.ErrDot) {
-			return true
+		found := filepath.Join(cmp.Or(dir, "."), name)
+		if _, err := exec.LookPath(found); err != nil && !errors.Is(err, exec.ErrDot) {
+			continue
 		}
+		if !filepath.IsAbs(found) || d.contained.Shows(found) {
+			return found, true
+		}
+		file = cmp.Or(file, found)
 	}
-	return false
+	return file, false
 }
 
 const fixFile = "commit it, or correct the command of the check: it runs in a fresh worktree, where only committed files are"
@@ -122,6 +156,7 @@ func (d *diagnosis) script(name string, direct bool) {
 		d.add(true, fixFile, "the check runs %s, which does not exist", name)
 		return
 	}
+	d.hidden(name, true)
 	if !direct || path.IsAbs(name) || !fs.ValidPath(full) {
 		return
 	}
@@ -154,11 +189,17 @@ func (d *diagnosis) interpreter(script string, head []byte) {
 	if len(words) == 0 {
 		return
 	}
-	missing := !strings.Contains(words[0], "/") && !d.inPath(words[0])
-	if path.IsAbs(words[0]) {
-		_, err := os.Stat(words[0])
+	file, missing := words[0], false
+	if path.IsAbs(file) {
+		_, err := os.Stat(file)
 		missing = errors.Is(err, fs.ErrNotExist)
+	} else if !strings.Contains(file, "/") {
+		found, shown := d.inPath(file)
+		if missing = found == ""; !missing && !shown {
+			file = found
+		}
 	}
+	d.hidden(file, true)
 	if missing {
 		d.add(true, "install it, or correct the first line of "+script, "%s needs the interpreter %s, which is not installed", script, words[0])
 	}
@@ -257,6 +298,7 @@ func (d *diagnosis) changeDir(args []shellWord) bool {
 		d.add(true, fixFile, "the check changes to the folder %s, which does not exist", args[0].text)
 		return false
 	}
+	d.hidden(args[0].text, true)
 	d.dir = full
 	return !path.IsAbs(args[0].text) && fs.ValidPath(full)
 }
@@ -274,6 +316,7 @@ func (d *diagnosis) file(name string) {
 	if _, ok := d.exists(name); !ok {
 		d.add(false, fixFile, "the check names %s, which does not exist", name)
 	}
+	d.hidden(name, false)
 }
 
 // interpreted looks at the script in the arguments of an interpreter.
@@ -321,7 +364,8 @@ func (d *diagnosis) make(args []shellWord) {
 // arguments looks at arguments that are certainly names of files. What follows an option may be created.
 func (d *diagnosis) arguments(args []shellWord) {
 	for i, arg := range args {
-		if !arg.literal || arg.quoted || !fileName.MatchString(arg.text) || i > 0 && strings.HasPrefix(args[i-1].text, "-") {
+		if !arg.literal || arg.quoted || !fileName.MatchString(arg.text) || i > 0 && strings.HasPrefix(args[i-1].text, "-") ||
+			strings.HasPrefix(arg.text, filepath.Clean(os.TempDir())+"/") { // the check may create it
 			continue
 		}
 		d.file(arg.text)

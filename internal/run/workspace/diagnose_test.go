@@ -84,7 +84,7 @@ func TestDiagnose(t *testing.T) {
 	} {
 		files, environment := diagnoseKit(t)
 		var got []string
-		for _, cause := range Diagnose(files, Check{Command: command}, environment) {
+		for _, cause := range Diagnose(files, Check{Command: command}, environment, nil) {
 			how := "perhaps: "
 			if cause.Sure {
 				how = "sure: "
@@ -104,11 +104,11 @@ func TestDiagnose(t *testing.T) {
 func TestDiagnoseEnvironment(t *testing.T) {
 	files, environment := diagnoseKit(t)
 	environment.Name, environment.Run = "box", []string{"tool", "run"}
-	if got := Diagnose(files, Check{Command: "pytest"}, environment); len(got) != 0 {
+	if got := Diagnose(files, Check{Command: "pytest"}, environment, nil); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}
 	environment.Run[0] = "dockerless"
-	if got := Diagnose(files, Check{Command: "pytest"}, environment); len(got) != 1 || got[0].What != "the environment box needs the program dockerless, which is not in the PATH" {
+	if got := Diagnose(files, Check{Command: "pytest"}, environment, nil); len(got) != 1 || got[0].What != "the environment box needs the program dockerless, which is not in the PATH" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -117,11 +117,11 @@ func TestDiagnoseSubmodules(t *testing.T) {
 	files, environment := diagnoseKit(t)
 	files[".gitmodules"] = &fstest.MapFile{Data: []byte("[submodule \"a\"]\n\tpath = vendor/a\n\turl = x\n[submodule \"b\"]\n\tpath = b\n")}
 	files["b/file"] = &fstest.MapFile{}
-	got := Diagnose(files, Check{Command: "tool"}, environment)
+	got := Diagnose(files, Check{Command: "tool"}, environment, nil)
 	if len(got) != 1 || got[0].What != "submodules are not fetched in the worktree where the check runs: vendor/a" || !strings.Contains(got[0].Fix, "git submodule update --init") {
 		t.Errorf("got %+v", got)
 	}
-	if got := Diagnose(files, Check{Command: "git submodule update --init && tool"}, Environment{}); len(got) != 0 {
+	if got := Diagnose(files, Check{Command: "git submodule update --init && tool"}, Environment{}, nil); len(got) != 0 {
 		t.Errorf("a check that fetches them: %+v", got)
 	}
 }
@@ -138,7 +138,7 @@ func TestDiagnoseFailure(t *testing.T) {
 		"make: *** [Makefile:3: test] Error 127\nnothing was found.": "",
 	} {
 		files, environment := diagnoseKit(t)
-		causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, CheckResult{Exit: 127, Output: []byte(output)})
+		causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil, CheckResult{Exit: 127, Output: []byte(output)})
 		got := ""
 		if len(causes) > 0 {
 			got = causes[0].What
@@ -146,7 +146,7 @@ func TestDiagnoseFailure(t *testing.T) {
 		if got != want {
 			t.Errorf("%q: got %q, want %q", output, got, want)
 		}
-		if causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, CheckResult{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
+		if causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil, CheckResult{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
 			t.Errorf("%q with exit status 1: %+v", output, causes)
 		}
 	}

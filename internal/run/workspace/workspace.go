@@ -95,6 +95,10 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 	return r, r.createFolder()
 }
 
+// Locate returns the repository around dir, only to ask for its GitFolders. Unlike Find it changes nothing, and does not check whether
+// work is possible.
+func Locate(ctx context.Context, dir string) (*Repo, error) { return newRepo(ctx, dir) }
+
 // BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and does not check whether work is possible.
 func BaseBranch(ctx context.Context, dir string) (string, error) {
 	r, err := newRepo(ctx, dir)
