@@ -38,11 +38,11 @@ func (s Site) Agent(a Agent) *Program {
 		keys = treeKeys(s.Config, a.Config)
 	}
 	b := s.newProgram(a.Config.Sandbox, a.Config.EnvPass, keys)
+	b.useTemp(a.Temp) // even without a sandbox, because its session removes the folder
 	if b.restricted() {
 		b.readSystem()
 		b.work("its working copy", a.Dir)
 		b.useHome(s.state(a.Work, a.Role+"-"+a.Name))
-		b.useTemp(a.Temp)
 		environ := slices.Concat(s.Environ, pairs(a.Env))
 		b.readProgram(a.Argv, a.Dir, environ)
 		if a.Config.Tree != "" {
@@ -166,7 +166,7 @@ func (s Site) Check(c Check) *Program {
 		b.readSystem()
 		b.work("the working copy", c.Dir)
 		b.useHome(s.state(c.Work, checksHome))
-		b.useTemp(s.temp(c.Session))
+		b.useTemp(s.Temp(c.Session))
 	}
 	return b.finish()
 }

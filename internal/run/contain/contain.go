@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"signalbox/internal/config"
 	"signalbox/internal/process"
@@ -23,9 +22,8 @@ import (
 const (
 	// StateFolder has the home folders of programs, in a folder for each task.
 	StateFolder = "state"
-	// TempFolder has temporary files, in a folder with TempPrefix for each running program.
+	// TempFolder has temporary files, in a folder for each session. See Site.Temp.
 	TempFolder = "tmp"
-	TempPrefix = "run-"
 )
 
 // NestedVariable is set in the environment of programs in a sandbox. The programs that such a program starts have its sandbox.
@@ -259,7 +257,7 @@ func (b *builder) useHome(folder string) {
 
 // useTemp gives the program a folder for temporary files.
 func (b *builder) useTemp(folder string) {
-	if folder == "" || !b.restricted() {
+	if folder == "" {
 		return
 	}
 	b.p.Policy.Temp = folder
@@ -274,10 +272,10 @@ func (s Site) state(work, name string) string {
 	return filepath.Join(s.Box, StateFolder, work, name)
 }
 
-// temp returns the folder for temporary files of a session.
-func (s Site) temp(session string) string {
+// Temp returns the folder for temporary files of a session, "" without a box.
+func (s Site) Temp(session string) string {
 	if s.Box == "" || session == "" {
 		return ""
 	}
-	return filepath.Join(s.Box, TempFolder, TempPrefix+strings.ReplaceAll(session, "/", "-"))
+	return filepath.Join(s.Box, TempFolder, session)
 }

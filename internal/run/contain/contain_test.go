@@ -58,7 +58,7 @@ func (m *machine) write(name, text string) string {
 
 // agent returns what an agent named a gets for task T1.
 func (m *machine) agent(a config.Agent, argv ...string) *Program {
-	return m.Agent(Agent{Name: "a", Config: a, Role: "developer", Work: "T1", Temp: m.path("project/.signalbox/tmp/run-w-1.1"), Dir: m.path("project/.signalbox/trees/T1"), Argv: argv, Env: a.Env})
+	return m.Agent(Agent{Name: "a", Config: a, Role: "developer", Work: "T1", Temp: m.path("project/.signalbox/tmp/w-1.1"), Dir: m.path("project/.signalbox/trees/T1"), Argv: argv, Env: a.Env})
 }
 
 // relative returns the paths that are in the machine's folder, relative to it.
@@ -109,7 +109,7 @@ func TestAgentPolicy(t *testing.T) {
 	m.want("read", p.Policy.Read, "bin", "home/.cargo/bin", "home/.rustup", "project/.git", "scripts/play.txt")
 	m.want("fixed", p.Policy.Fixed, "project/.signalbox/trees/T1/.git")
 	m.want("hidden", p.Policy.Hidden)
-	m.want("temp", []string{p.Policy.Temp}, "project/.signalbox/tmp/run-w-1.1")
+	m.want("temp", []string{p.Policy.Temp}, "project/.signalbox/tmp/w-1.1")
 	if p.Policy.Mode != sandbox.Enforce || p.Policy.Limits.Memory != 1e9 || !slices.Equal(p.Policy.Network.Ports, []uint16{443}) || p.Limit != 10e9 {
 		t.Errorf("policy %+v, limit %d", p.Policy, p.Limit)
 	}
@@ -171,7 +171,7 @@ func TestPolicyHidesTheBox(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Config = c
-			p := m.Agent(Agent{Name: "a", Role: "developer", Work: "T1", Temp: m.path("project/.signalbox/tmp/run-s"), Dir: m.path(tt.dir)})
+			p := m.Agent(Agent{Name: "a", Role: "developer", Work: "T1", Temp: m.path("project/.signalbox/tmp/s"), Dir: m.path(tt.dir)})
 			m.want("hidden", p.Policy.Hidden, tt.hidden...)
 			if allows(p.Policy, m.path("project/.signalbox/ledger.db")) {
 				t.Error("the ledger can be read")
@@ -286,11 +286,11 @@ func TestEnvironment(t *testing.T) {
 			if diff := cmp.Diff(want, names(m.agent(tt.agent).Base)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			// Without a sandbox the same variables are passed, and the home folder is the user's.
+			// Without a sandbox the same variables are passed, and the home folder is the user's. Temporary files are those of the session.
 			tt.agent.Sandbox.Mode = sandbox.Off
-			off := m.agent(tt.agent)
+			off, temp := m.agent(tt.agent), []string{"TMPDIR=" + m.path("project/.signalbox/tmp/w-1.1")}
 			kept := slices.DeleteFunc(names(off.Base), func(name string) bool { return name == "HOME" || name == "CODEX_HOME" })
-			if diff := cmp.Diff(want, kept); diff != "" || lookup(off.Base, "HOME") != m.Home || len(off.Env) > 0 || off.Policy.Restricted() || len(off.Grants) > 0 {
+			if diff := cmp.Diff(want, kept); diff != "" || lookup(off.Base, "HOME") != m.Home || !slices.Equal(off.Env, temp) || off.Policy.Restricted() || len(off.Grants) > 0 {
 				t.Errorf("without a sandbox: %q, %+v (-want +got):\n%s", off.Env, off.Policy, diff)
 			}
 		})

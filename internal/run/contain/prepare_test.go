@@ -104,7 +104,7 @@ func TestCleanAndRemoveState(t *testing.T) {
 	if err := p.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"project/.signalbox/tmp/run-w-1.1/a/b", "project/.signalbox/state/T1/developer-a/go/pkg/mod/x"} {
+	for _, name := range []string{"project/.signalbox/tmp/w-1.1/a/b", "project/.signalbox/state/T1/developer-a/go/pkg/mod/x"} {
 		m.write(name, "")
 		if err := os.Chmod(filepath.Dir(m.path(name)), 0o500); err != nil { // like go's module cache
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestCleanAndRemoveState(t *testing.T) {
 	if err := RemoveState(m.Box, "T1"); err != nil {
 		t.Error(err)
 	}
-	for _, name := range []string{"tmp/run-w-1.1", "state/T1"} {
+	for _, name := range []string{"tmp/w-1.1", "state/T1"} {
 		if _, err := os.Lstat(filepath.Join(m.Box, name)); err == nil {
 			t.Errorf("%s is still there", name)
 		}

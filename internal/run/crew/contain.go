@@ -65,10 +65,6 @@ func exampleFolder(site contain.Site, project Project) string {
 	return project.Root
 }
 
-func exampleTemp(site contain.Site) string {
-	return filepath.Join(site.Box, contain.TempFolder, contain.TempPrefix+exampleSession)
-}
-
 // ExplainAgent returns what an agent may do as the developer of a task in a folder.
 func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) (contain.Explanation, error) {
 	configured, ok := site.Config.Agents[name]
@@ -79,7 +75,7 @@ func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) 
 	if err != nil {
 		return contain.Explanation{}, err
 	}
-	p := site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: work, Temp: exampleTemp(site), Dir: dir,
+	p := site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: work, Temp: site.Temp(exampleSession), Dir: dir,
 		Argv: command.Argv, Env: command.Env})
 	return p.Explain(name, s), nil
 }
@@ -120,7 +116,7 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 		if !ok {
 			configured = config.Agent{Preset: name}
 		}
-		if err := note(site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: exampleWork, Temp: exampleTemp(site), Dir: work})); err != nil {
+		if err := note(site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: exampleWork, Temp: site.Temp(exampleSession), Dir: work})); err != nil {
 			return nil, err
 		}
 	}

@@ -80,7 +80,7 @@ func TestAgentsAndChecksAreContained(t *testing.T) {
 		}
 	}
 	// Nothing of completed work is left.
-	for _, pattern := range []string{"state/T1", "tmp/run-*"} {
+	for _, pattern := range []string{"state/T1", "tmp/check-*"} {
 		if left, _ := filepath.Glob(filepath.Join(s.box.Dir, pattern)); len(left) > 0 {
 			t.Errorf("left behind: %q", left)
 		}

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/workspace"
 )
 
 // removeLeftovers removes files of crews that were killed: worktrees of completed work, what its agents kept, and temporary files.
@@ -29,7 +30,7 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, pattern := range []string{"prompt-*.md", "transcript-*", contain.TempPrefix + "*"} {
+	for _, pattern := range []string{"prompt-*.md", "transcript-*", workspace.CheckPrefix + "*"} {
 		names, _ := filepath.Glob(filepath.Join(c.file(contain.TempFolder), pattern))
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil && info.ModTime().Before(before) {

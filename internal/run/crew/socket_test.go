@@ -250,11 +250,11 @@ func TestConfiguredTempFolder(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    run env > T1.env\n    signal READY_FOR_REVIEW: {task}\n"})
 	other := filepath.Join(s.dir, "other")
 	own := s.box.Config.Agents["player"]
-	own.Env = mergeEnv(own.Env, map[string]string{tempVariable: other})
+	own.Env = mergeEnv(own.Env, map[string]string{"TMPDIR": other})
 	s.box.Config.Agents["player"] = own
 	s.run()
-	if env := s.variables("T1.env"); env[tempVariable] != other {
-		t.Errorf("%s is %s", tempVariable, env[tempVariable])
+	if env := s.variables("T1.env"); env["TMPDIR"] != other {
+		t.Errorf("TMPDIR is %s", env["TMPDIR"])
 	}
 }
 

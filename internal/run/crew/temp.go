@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"signalbox/internal/run/agentsocket"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -24,12 +25,12 @@ type place struct{ dir, prefix string }
 // path needs another place.
 func (c *Crew) tempPlaces() []place {
 	const prefix = "signalbox-"
-	return []place{{c.file("tmp"), ""}, {os.TempDir(), prefix}, {"/tmp", prefix}}
+	return []place{{c.file(contain.TempFolder), ""}, {os.TempDir(), prefix}, {"/tmp", prefix}}
 }
 
 // makeTemp creates the temporary folder of a session.
 func (c *Crew) makeTemp(session string) (string, error) {
-	if err := os.MkdirAll(c.file("tmp"), 0o700); err != nil {
+	if err := os.MkdirAll(c.file(contain.TempFolder), 0o700); err != nil {
 		return "", err
 	}
 	for _, p := range c.tempPlaces() {

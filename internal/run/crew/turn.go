@@ -84,7 +84,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	s.started = true
 	t, err := s.runProgram(ctx, command, key, agent.Values{
 		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model,
-		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt, command)),
+		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt)),
 	}, contained, remaining)
 	if err != nil {
 		return rules.Answer{}, nil, err
@@ -118,21 +118,14 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 }
 
 // environment tells the agent, and the programs it starts, who it is.
-func (s *session) environment(attempt int, command agent.Command) []string {
-	env := []string{
+func (s *session) environment(attempt int) []string {
+	return []string{
 		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
 		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
 		agentsocket.Variable + "=" + s.socket,
 		"GIT_NO_REPLACE_OBJECTS=1", // a reviewer's git shows the commits as they are
 	}
-	if _, configured := command.Env[tempVariable]; !configured {
-		env = append(env, tempVariable+"="+s.temp)
-	}
-	return env
 }
-
-// tempVariable is the environment variable with the folder for temporary files.
-const tempVariable = "TMPDIR"
 
 // runProgram starts the program, listens to it, and returns when it has ended.
 func (s *session) runProgram(ctx context.Context, command agent.Command, key string, values agent.Values, contained *contain.Program, remaining time.Duration) (*turn, error) {

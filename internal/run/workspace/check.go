@@ -157,11 +157,14 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	}, nil
 }
 
+// CheckPrefix begins the names of the sessions of checks.
+const CheckPrefix = "check-"
+
 // checkSession returns a new unique session.
 func checkSession() string {
 	random := make([]byte, 6)
 	rand.Read(random) // never fails
-	return "check-" + hex.EncodeToString(random)
+	return CheckPrefix + hex.EncodeToString(random)
 }
 
 func (c Check) timeout() time.Duration {
