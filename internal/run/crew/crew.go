@@ -70,6 +70,8 @@ type delays struct {
 	size time.Duration
 	// retry are the pauses before something that failed in a worktree, in git or on the disk is tried again.
 	retry []time.Duration
+	// version is how long a program may take to print its version; 0 means versionTimeout.
+	version time.Duration
 }
 
 func defaultDelays() *delays {

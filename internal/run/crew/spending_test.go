@@ -5,7 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
@@ -296,6 +298,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 		{"old", "echo '2.0.27 (Claude Code)'", claude, 2_500_000, ""},
 		{"unknown", "echo mine", claude, 2_500_000, ""},
 		{"fails", "echo 9.9.9; exit 1", claude, 2_500_000, ""},
+		{"prints too much", "echo 9.9.9; head -c 100000 /dev/zero", claude, 2_500_000, ""},
 		{"no limit", "echo 9.9.9", claude, 0, ""},
 		{"another program", "echo 9.9.9", codex, 2_500_000, ""},
 	} {
@@ -304,7 +307,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 			if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+tt.says+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c := &Crew{}
+			c := &Crew{opts: Options{delays: defaultDelays()}}
 			for range 2 {
 				got := c.costArguments(t.Context(), tt.command, process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
 				if strings.Join(got, " ") != tt.want {
@@ -312,5 +315,67 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Programs are asked for their versions at the same time: here each waits for the other.
+func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
+	claude, _ := agent.Preset("claude")
+	dir := t.TempDir()
+	c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
+	var both sync.WaitGroup
+	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} {
+		program := filepath.Join(dir, "claude-"+names[0])
+		text := fmt.Sprintf("#!/bin/sh\ncd %s\n: >%s\nuntil [ -e %s ]; do sleep 0.05; done\necho 2.1.76\n", dir, names[0], names[1])
+		if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		both.Go(func() {
+			if got := c.costArguments(t.Context(), claude, process.Spec{Argv: []string{program}, Env: process.Environ()}, 1_000_000); len(got) != 2 {
+				t.Errorf("%s: arguments %q", names[0], got)
+			}
+		})
+	}
+	both.Wait()
+}
+
+// The program that is asked for its version may do only what the agent may, and does not run in the working copy, where the agent could have
+// left something for it.
+func TestVersionIsAskedInTheSandbox(t *testing.T) {
+	needSandbox(t)
+	bin, outside := t.TempDir(), t.TempDir()
+	text := fmt.Sprintf(`#!/bin/sh
+project=$(dirname "$SIGNALBOX_BOX")
+if [ "$1" = --version ]; then
+	pwd >>"$project/where"
+	(echo x >%s/escaped) 2>/dev/null
+	echo '2.1.76 (Claude Code)'
+	exit
+fi
+cat >/dev/null
+echo "$*" >"$project/arguments"
+cat <<'END'
+{"type":"system","subtype":"init","session_id":"S"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"READY_FOR_REVIEW: T1"}]},"parent_tool_use_id":null,"session_id":"S"}
+{"type":"result","subtype":"success","is_error":false,"result":"READY_FOR_REVIEW: T1","session_id":"S"}
+END
+`, outside)
+	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := set(t, scene{plan: task("T1"), settings: fmt.Sprintf(`sandbox: {mode: enforce, read: [%q]}
+budget: {turn: {cost: 5}}
+roles: {developer: {agent: fake}}
+`, bin), agents: fmt.Sprintf("  fake: {preset: claude, env: {PATH: %q}}\n", bin+":/usr/bin:/bin")})
+	s.run()
+	where, err := os.ReadFile(filepath.Join(s.root, "where"))
+	if string(where) != "/\n" || err != nil {
+		t.Errorf("it was asked in %q, %v", where, err)
+	}
+	if _, err := os.Lstat(filepath.Join(outside, "escaped")); err == nil {
+		t.Error("it could write outside the sandbox")
+	}
+	if arguments, err := os.ReadFile(filepath.Join(s.root, "arguments")); !strings.Contains(string(arguments), "--max-budget-usd 5") {
+		t.Errorf("arguments %q, %v", arguments, err)
 	}
 }

@@ -109,6 +109,8 @@ type scene struct {
 	script string
 	// settings are added to the configuration.
 	settings string
+	// agents are more agents of the configuration.
+	agents string
 	// files are in the project from the start.
 	files map[string]string
 	// git gives each task a worktree. Otherwise all agents share one folder, which is faster.
@@ -263,7 +265,7 @@ func (s *stage) settings() string {
 		agent("talker-"+format, format, ", "+interactiveVariable+": 1")
 		b.WriteString("    interactive: true\n")
 	}
-	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n  shell: {command: [sh, agent.sh], format: plain}\n")
+	b.WriteString("  missing: {command: [no-such-program-anywhere]}\n  shell: {command: [sh, agent.sh], format: plain}\n" + s.scene.agents)
 	agent("as-auto", "auto", "")
 	for _, format := range signalbox.Formats()[1:] {
 		agent("as-"+string(format), string(format), "")

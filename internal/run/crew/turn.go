@@ -137,6 +137,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	if err != nil {
 		return nil, err
 	}
+	spec.Sandbox = contained.Policy
 	left, _ := s.allowance()
 	spec.Argv = append(spec.Argv, s.crew.costArguments(ctx, command, spec, left.CostMicros)...)
 	l, err := newListener(s, command.Format, command.Interactive, key)
@@ -146,7 +147,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	defer l.close()
 	s.listening.Store(l)
 	defer s.listening.Store(nil)
-	spec.Stdout, spec.Stderr, spec.Grace, spec.Sandbox = l, l.stderr(), s.crew.box.Config.Grace, contained.Policy
+	spec.Stdout, spec.Stderr, spec.Grace = l, l.stderr(), s.crew.box.Config.Grace
 	began := time.Now()
 	running, err := s.startProgram(ctx, spec)
 	if err != nil {
