@@ -375,3 +375,32 @@ func TestSandboxOwnLoopback(t *testing.T) {
 		t.Errorf("output %q", out)
 	}
 }
+
+// Of a folder, many files may be read, and one not.
+func TestSandboxManyFiles(t *testing.T) {
+	for _, namespaces := range []bool{true, false} {
+		needSupport(t, namespaces)
+		f := newFixture(t, `cat "$SECRET"/file-*; cat "$SECRET/key"; cat "$SECRET/folder/key"; ls "$SECRET/folder"; echo x >>"$SECRET/file-1" || echo denied`)
+		f.spec.Stderr = nil
+		if err := os.Mkdir(f.path("secret/folder"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(f.path("secret/folder/key"), []byte("canary\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 30 {
+			name := f.path("secret/file-" + strconv.Itoa(i))
+			if err := os.WriteFile(name, []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, name)
+		}
+		f.spec.Argv[2] = strings.ReplaceAll(f.spec.Argv[2], `"$SECRET"/file-*`, strings.Join(f.spec.Sandbox.Read[len(f.spec.Sandbox.Read)-30:], " "))
+		if !namespaces {
+			f.withoutNamespaces()
+		}
+		if _, out := f.run(t); out != strings.Repeat("x", 30)+"denied\n" {
+			t.Errorf("namespaces %v: output %q", namespaces, out)
+		}
+	}
+}

@@ -288,6 +288,9 @@ func placesOf(p *Policy) (places []place, err error) {
 			add(place{real, kind})
 		}
 	}
+	if places, err = showWholeFolders(places); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(places, func(a, b place) int {
 		if n := strings.Compare(a.path+"/", b.path+"/"); n != 0 {
 			return n
@@ -298,6 +301,48 @@ func placesOf(p *Policy) (places []place, err error) {
 		above, found := nearest(places, at)
 		return found && above.kind == at.kind // it is there already
 	}), nil
+}
+
+// manyEntries is how many entries of a folder are mounted one by one at most.
+const manyEntries = 16
+
+// showWholeFolders replaces many entries of a folder by the folder and what must be hidden in it, if that is less: a mount takes time. Only
+// folders that hold the settings of the system have so many.
+func showWholeFolders(places []place) ([]place, error) {
+	shown := map[string]map[string]bool{} // names of entries, by folder
+	for _, at := range places {
+		if folder, name := filepath.Split(at.path); at.kind == readPlace || at.kind == linkPlace {
+			folder = filepath.Clean(folder)
+			if shown[folder] == nil {
+				shown[folder] = map[string]bool{}
+			}
+			shown[folder][name] = true
+		}
+	}
+	for folder, names := range shown {
+		if len(names) <= manyEntries || folder == "/" {
+			continue
+		}
+		entries, err := os.ReadDir(oldRoot + folder)
+		if err != nil {
+			return nil, fmt.Errorf("look at %s: %w", folder, err)
+		}
+		var hidden []place
+		for _, entry := range entries {
+			// A link shows only what its target shows.
+			if !names[entry.Name()] && entry.Type() != fs.ModeSymlink {
+				hidden = append(hidden, place{filepath.Join(folder, entry.Name()), hiddenPlace})
+			}
+		}
+		if len(hidden) >= len(names) {
+			continue
+		}
+		places = slices.DeleteFunc(places, func(at place) bool {
+			return (at.kind == readPlace || at.kind == linkPlace) && filepath.Dir(at.path) == folder
+		})
+		places = append(append(places, place{folder, readPlace}), hidden...)
+	}
+	return places, nil
 }
 
 // makeFixed makes an empty folder in place of something that the program must not create.
@@ -376,6 +421,9 @@ func (p place) mount() error {
 		}
 		return os.Symlink(target, here)
 	case hiddenPlace:
+		if info, err := os.Stat(here); err == nil && !info.IsDir() {
+			return unix.Mount(oldRoot+os.DevNull, here, "", unix.MS_BIND, "")
+		}
 		return mountNew("tmpfs", here, "mode=0755")
 	}
 	if err := bind(p.path, p.path); err != nil {
