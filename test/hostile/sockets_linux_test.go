@@ -177,11 +177,16 @@ func networkAttempts() (all []attempt) {
 		_, err := unix.Write(fd, []byte(a.mark()+"\n"))
 		return err
 	}
+	datagram := func(name string, port func(*attacker) int) attempt {
+		send := dial(name, "udp", local(port))
+		send.private = true // a program without a network has a loopback network of its own
+		return send
+	}
 	all = []attempt{
 		dial("TCP", "tcp", local(forbidden)),
 		dial("TCP over IPv6", "tcp", func(a *attacker) string { return fmt.Sprintf("[::1]:%d", a.ForbiddenPort) }),
-		dial("UDP", "udp", local(func(a *attacker) int { return a.DatagramPort })),
-		dial("UDP to the allowed port", "udp", local(func(a *attacker) int { return a.AllowedPort })),
+		datagram("UDP", func(a *attacker) int { return a.DatagramPort }),
+		datagram("UDP to the allowed port", func(a *attacker) int { return a.AllowedPort }),
 		stream("multipath TCP", unix.AF_INET, unix.IPPROTO_MPTCP, connect),
 		stream("TCP over a mapped address", unix.AF_INET6, 0, func(fd int, a *attacker) error {
 			mapped := [16]byte{10: 0xff, 11: 0xff, 12: 127, 15: 1}
