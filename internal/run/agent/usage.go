@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,10 +27,11 @@ type SessionFiles struct {
 	// Since is when the program was started. What was used before it does not count.
 	Since time.Time
 
-	path   string    // of the session, once it is found
-	offset int64     // up to which the file of codex was read
-	read   time.Time // the modification time of what was read
-	state  sessionState
+	path     string    // of the session in Dir, once it is found
+	offset   int64     // up to which the file of codex was read
+	skipping bool      // the line at offset is too long
+	read     time.Time // the modification time of what was read
+	state    sessionState
 }
 
 // sessionState is what a file says so far.
@@ -46,9 +48,6 @@ type SessionUsage struct {
 	Usage, Before signalbox.Usage
 	Model         string
 }
-
-// maxSessionFile bounds how much of a file of gemini is read.
-const maxSessionFile = 256 << 20
 
 // StateDir returns the state folder that a program with an environment uses, "" if it has none that is known.
 func StateDir(format signalbox.Format, env []string) string {
@@ -85,34 +84,45 @@ func (f *SessionFiles) Read(session string) (u SessionUsage, ok bool) {
 	if f.Dir == "" || session == "" || strings.ContainsAny(session, `/\*?[`) {
 		return u, false
 	}
-	if f.path == "" && !f.find(session) {
+	folder, err := f.openFolder()
+	if err != nil {
 		return u, false
 	}
-	switch f.Format {
-	case signalbox.FormatCodex:
-		f.readCodex(session)
-	case signalbox.FormatGemini:
-		f.readGemini(session)
+	defer folder.root.Close()
+	if f.path == "" && !f.find(folder, session) {
+		return u, false
+	}
+	if file, info, err := folder.open(f.path); err == nil {
+		defer file.Close()
+		switch f.Format {
+		case signalbox.FormatCodex:
+			f.readCodex(file, info, session)
+		case signalbox.FormatGemini:
+			f.readGemini(file, info, session)
+		}
 	}
 	u = SessionUsage{Usage: minus(f.state.total, f.state.before), Before: f.state.before, Model: f.state.model}
 	return u, f.state.known && f.state.reported
 }
 
 // find looks for the file of a session. Its name contains the id, or the start of it.
-func (f *SessionFiles) find(session string) bool {
-	pattern := filepath.Join(f.Dir, "sessions", "*", "*", "*", "rollout-*"+session+".jsonl")
+func (f *SessionFiles) find(folder *stateFolder, session string) bool {
+	top, patterns := "sessions", []string{"*", "*", "*", "rollout-*" + session + ".jsonl"}
 	if f.Format == signalbox.FormatGemini {
-		pattern = filepath.Join(f.Dir, "tmp", "*", "chats", "session-*"+session[:min(8, len(session))]+"*.json*")
+		top, patterns = "tmp", []string{"*", "chats", "session-*" + session[:min(8, len(session))] + "*.json*"}
 	}
-	names, _ := filepath.Glob(pattern) // the pattern is valid
-	for _, name := range names {
-		info, err := os.Lstat(name)
-		if err == nil && info.Mode().IsRegular() && !info.ModTime().Before(f.Since.Truncate(time.Second)) {
-			f.path = name
-			return true
+	return folder.find(top, patterns, func(name string) bool {
+		file, info, err := folder.open(name)
+		if err != nil {
+			return false
 		}
-	}
-	return false
+		defer file.Close()
+		if info.ModTime().Before(f.Since.Truncate(time.Second)) {
+			return false
+		}
+		f.path = name
+		return true
+	})
 }
 
 func minus(u, v signalbox.Usage) signalbox.Usage {
@@ -145,24 +155,24 @@ type codexLine struct {
 }
 
 // readCodex reads the lines that were added since the last time.
-func (f *SessionFiles) readCodex(session string) {
-	file, err := os.Open(f.path)
-	if err != nil {
-		return
-	}
-	defer file.Close()
+func (f *SessionFiles) readCodex(file *os.File, info fs.FileInfo, session string) {
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return
 	}
-	r := bufio.NewReaderSize(file, 64<<10)
+	r := bufio.NewReaderSize(limited(file, info, f.offset), maxSessionLine)
 	for {
-		line, err := r.ReadBytes('\n')
-		if err != nil { // the last line is not complete
+		line, err := r.ReadSlice('\n')
+		tooLong := f.skipping || err == bufio.ErrBufferFull
+		if err != nil && !tooLong { // the last line is not complete
 			return
 		}
-		f.offset += int64(len(line))
-		// Most lines are long and say nothing about usage.
-		if bytes.Contains(line, []byte(`"token_count"`)) || bytes.Contains(line, []byte(`"session_meta"`)) || bytes.Contains(line, []byte(`"turn_context"`)) {
+		f.offset, f.skipping = f.offset+int64(len(line)), err != nil
+		switch {
+		case err != nil && err != bufio.ErrBufferFull:
+			return
+		case tooLong:
+		// Most lines say nothing about usage.
+		case bytes.Contains(line, []byte(`"token_count"`)), bytes.Contains(line, []byte(`"session_meta"`)), bytes.Contains(line, []byte(`"turn_context"`)):
 			f.addCodexLine(line, session)
 		}
 	}
@@ -197,7 +207,7 @@ func (f *SessionFiles) addCodexLine(text []byte, session string) {
 type geminiMessage struct {
 	SessionID string          `json:"sessionId"` // of the whole file
 	StartTime time.Time       `json:"startTime"`
-	Messages  []geminiMessage `json:"messages"`
+	Messages  json.RawMessage `json:"messages"` // decoded one by one, because many empty ones would use much memory
 
 	ID        string    `json:"id"`
 	Timestamp time.Time `json:"timestamp"`
@@ -211,16 +221,10 @@ type geminiMessage struct {
 }
 
 // readGemini reads the file again if it has changed. It is one object, or one on each line.
-func (f *SessionFiles) readGemini(session string) {
-	info, err := os.Stat(f.path)
-	if err != nil || info.ModTime().Equal(f.read) && info.Size() == f.offset {
+func (f *SessionFiles) readGemini(file *os.File, info fs.FileInfo, session string) {
+	if info.ModTime().Equal(f.read) && info.Size() == f.offset || info.Size() > maxSessionFile {
 		return
 	}
-	file, err := os.Open(f.path)
-	if err != nil {
-		return
-	}
-	defer file.Close()
 	state, messages := sessionState{}, map[string]signalbox.Usage{}
 	add := func(m geminiMessage) {
 		if m.Tokens == nil {
@@ -238,7 +242,7 @@ func (f *SessionFiles) readGemini(session string) {
 		}
 		to.InputTokens, to.CachedInputTokens, to.OutputTokens = to.InputTokens+delta.InputTokens, to.CachedInputTokens+delta.CachedInputTokens, to.OutputTokens+delta.OutputTokens
 	}
-	decoder := json.NewDecoder(io.LimitReader(file, maxSessionFile))
+	decoder := json.NewDecoder(limited(file, info, 0))
 	for {
 		var m geminiMessage
 		if err := decoder.Decode(&m); err == io.EOF {
@@ -249,8 +253,8 @@ func (f *SessionFiles) readGemini(session string) {
 		if m.SessionID != "" {
 			state.known = m.SessionID == session && (f.Private || f.started(m.StartTime))
 		}
-		for _, message := range m.Messages {
-			add(message)
+		if !eachMessage(m.Messages, add) {
+			return
 		}
 		add(m)
 	}
@@ -258,4 +262,22 @@ func (f *SessionFiles) readGemini(session string) {
 	state.total = signalbox.Usage{InputTokens: state.total.InputTokens + b.InputTokens, CachedInputTokens: state.total.CachedInputTokens + b.CachedInputTokens,
 		OutputTokens: state.total.OutputTokens + b.OutputTokens}
 	f.state, f.read, f.offset = state, info.ModTime(), info.Size()
+}
+
+// eachMessage calls use for each message of a list, and reports whether the list is valid. There may be none.
+func eachMessage(list json.RawMessage, use func(geminiMessage)) bool {
+	decoder := json.NewDecoder(bytes.NewReader(list))
+	if first, err := decoder.Token(); err == io.EOF || err == nil && first == nil {
+		return true
+	} else if first != json.Delim('[') {
+		return false
+	}
+	for decoder.More() {
+		var m geminiMessage
+		if decoder.Decode(&m) != nil {
+			return false
+		}
+		use(m)
+	}
+	return true
 }

@@ -335,6 +335,8 @@ func (c *Crew) put(text []byte) (signalbox.Hash, error) {
 func (t *turn) failure() string {
 	stream := &t.listener.stream
 	switch {
+	case t.exit.Signal != "" && t.exit.Exceeded != "":
+		return "ended because it exceeded limits." + t.exit.Exceeded
 	case t.exit.Signal != "" && !t.lingered:
 		return "ended by " + t.exit.Signal
 	case t.exit.Code != 0 && !t.lingered && !t.listener.interactive: // an interactive program ends when its input does, in any way

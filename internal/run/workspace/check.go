@@ -148,6 +148,9 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	if err := ctx.Err(); err != nil {
 		return CheckResult{}, err
 	}
+	if exit.Exceeded != "" && exit.Code != 0 {
+		fmt.Fprintf(output, "\nsignalbox: it exceeded limits.%s\n", exit.Exceeded)
+	}
 	if exit.Err != nil {
 		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, exit.Err)
 	}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package agent
+
+// nonblock is not needed: here no file has pipes or devices in its place.
+const nonblock = 0
