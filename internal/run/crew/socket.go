@@ -13,7 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/workspace"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/tree/turnlog"
 	"signalbox/transcript"
 )
@@ -34,7 +34,7 @@ func (s *session) openSocket() (close func(), err error) {
 		return nil, err
 	}
 	remove := func() {
-		if err := workspace.RemoveAll(s.temp); err != nil {
+		if err := contain.RemoveAll(s.temp); err != nil {
 			s.crew.log.Warn("cannot remove the temporary files of an agent", "work", s.work, "error", err)
 		}
 	}

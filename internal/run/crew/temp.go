@@ -9,7 +9,6 @@ import (
 
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
-	"signalbox/internal/run/workspace"
 )
 
 // Every session of an agent has a private folder for temporary files. It contains the session's socket, and is removed when the session
@@ -58,7 +57,7 @@ func (c *Crew) removeTemps(owner string) error {
 			if !strings.HasPrefix(entry.Name(), p.prefix+owner+".") {
 				continue
 			}
-			if err := workspace.RemoveAll(filepath.Join(p.dir, entry.Name())); err != nil && i == 0 { // elsewhere it may be someone else's
+			if err := contain.RemoveAll(filepath.Join(p.dir, entry.Name())); err != nil && i == 0 { // elsewhere it may be someone else's
 				errs = append(errs, err)
 			}
 		}

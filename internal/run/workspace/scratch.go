@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/git"
+	"signalbox/internal/run/contain"
 )
 
 // Prefixes of folders that are not worktrees of tasks. A task id never starts with a dot.
@@ -141,7 +142,7 @@ func (r *Repo) removeTree(ctx context.Context, dir string) error {
 	if trash == "" {
 		return nil
 	}
-	return RemoveAll(trash)
+	return contain.RemoveAll(trash)
 }
 
 // forget removes a worktree whose folder is gone from git's list, like git worktree remove but faster. It renames the entry first,
@@ -164,20 +165,6 @@ func (r *Repo) forget(dir string) error {
 		}
 	}
 	return nil
-}
-
-// RemoveAll removes a folder even if it contains read-only folders, as module caches do.
-func RemoveAll(dir string) error {
-	if err := os.RemoveAll(dir); err == nil {
-		return nil
-	}
-	filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			os.Chmod(name, 0o700)
-		}
-		return nil
-	})
-	return os.RemoveAll(dir)
 }
 
 // registered reports whether git lists a worktree at dir.
@@ -249,7 +236,7 @@ func (r *Repo) forgetMissing(ctx context.Context) error {
 	errs = append(errs, err)
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), trashPrefix) {
-			errs = append(errs, RemoveAll(filepath.Join(r.folder, entry.Name())))
+			errs = append(errs, contain.RemoveAll(filepath.Join(r.folder, entry.Name())))
 		}
 	}
 	return errors.Join(errs...)
