@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -131,7 +132,7 @@ func Find(program, dir string, env []string) (string, error) {
 	if strings.ContainsRune(program, '/') || runtime.GOOS == "windows" && strings.ContainsAny(program, `\:`) {
 		return findAt(program, dir)
 	}
-	for _, folder := range filepath.SplitList(lookup(env, "PATH")) {
+	for _, folder := range filepath.SplitList(Getenv(env, "PATH")) {
 		if !filepath.IsAbs(folder) {
 			continue
 		}
@@ -164,12 +165,12 @@ func findAt(program, dir string) (string, error) {
 		Hint: "check the path; a relative path starts at the folder in which the program runs"}
 }
 
-// lookup returns the last value of a variable.
-func lookup(env []string, name string) (value string) {
-	for _, entry := range env {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
+// Getenv returns the value of a variable in an environment, "" if it is not set. The last of several entries counts.
+func Getenv(env []string, name string) string {
+	for _, entry := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
 		}
 	}
-	return value
+	return ""
 }

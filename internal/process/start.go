@@ -52,7 +52,7 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{session: lookup(spec.Env, SessionVariable), grace: spec.Grace, speaks: spec.Speaks, done: make(chan struct{})}
+	p := &Process{session: Getenv(spec.Env, SessionVariable), grace: spec.Grace, speaks: spec.Speaks, done: make(chan struct{})}
 	if p.grace == 0 {
 		p.grace = defaultGrace
 	}

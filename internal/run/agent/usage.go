@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/process"
 )
 
 // SessionFiles reads what a program has used from the files that it keeps about its sessions, for programs that report their usage only
@@ -51,17 +51,9 @@ type SessionUsage struct {
 
 // StateDir returns the state folder that a program with an environment uses, "" if it has none that is known.
 func StateDir(format signalbox.Format, env []string) string {
-	value := func(name string) string {
-		for _, entry := range slices.Backward(env) {
-			if v, ok := strings.CutPrefix(entry, name+"="); ok {
-				return v
-			}
-		}
-		return ""
-	}
 	home := func(variable, folder string) string {
 		for _, name := range []string{variable, "HOME", "USERPROFILE"} {
-			if dir := value(name); filepath.IsAbs(dir) {
+			if dir := process.Getenv(env, name); filepath.IsAbs(dir) {
 				return filepath.Join(dir, folder)
 			}
 		}
@@ -69,7 +61,7 @@ func StateDir(format signalbox.Format, env []string) string {
 	}
 	switch format {
 	case signalbox.FormatCodex:
-		if dir := value("CODEX_HOME"); filepath.IsAbs(dir) {
+		if dir := process.Getenv(env, "CODEX_HOME"); filepath.IsAbs(dir) {
 			return dir
 		}
 		return home("HOME", ".codex")

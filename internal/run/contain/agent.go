@@ -11,6 +11,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/git"
+	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
 )
 
@@ -49,7 +50,7 @@ func (s Site) Agent(a Agent) *Program {
 			b.read("the configuration of the box", slices.Concat([]string{filepath.Join(s.Box, config.FileName)}, s.Config.Files())...)
 		}
 		b.usePreset(a.Config, environ)
-		if credentials := lookup(environ, "GOOGLE_APPLICATION_CREDENTIALS"); a.Config.Preset == config.PresetGemini {
+		if credentials := process.Getenv(environ, "GOOGLE_APPLICATION_CREDENTIALS"); a.Config.Preset == config.PresetGemini {
 			b.read("its login", credentials)
 		}
 	}
@@ -118,7 +119,7 @@ type linked struct{ to, name string }
 func (b *builder) usePreset(a config.Agent, environ []string) {
 	for _, p := range presets[a.Preset] {
 		from := filepath.Join(b.Home, p.folder)
-		if named := lookup(environ, p.variable); named != "" {
+		if named := process.Getenv(environ, p.variable); named != "" {
 			from = filepath.Join(named, p.below)
 		}
 		for _, name := range p.settings {
@@ -225,13 +226,4 @@ func isGitFolder(found, worktree string) bool {
 		}
 	}
 	return true
-}
-
-func nameOf(entry string) string {
-	for i := range entry {
-		if entry[i] == '=' {
-			return entry[:i]
-		}
-	}
-	return entry
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
 )
 
@@ -122,7 +123,7 @@ func TestAgentPolicy(t *testing.T) {
 			t.Errorf("%s can be read", private)
 		}
 	}
-	if lookup(p.Env, "RUSTUP_HOME") != m.path("home/.rustup") || lookup(p.Env, "HOME") != m.path("project/.signalbox/state/T1/developer-a") {
+	if process.Getenv(p.Env, "RUSTUP_HOME") != m.path("home/.rustup") || process.Getenv(p.Env, "HOME") != m.path("project/.signalbox/state/T1/developer-a") {
 		t.Errorf("environment %q", p.Env)
 	}
 }
@@ -132,7 +133,7 @@ func TestHomeFolders(t *testing.T) {
 	m := newMachine(t, "")
 	seen := map[string]string{}
 	note := func(what string, p *Program) {
-		home := lookup(p.Env, "HOME")
+		home := process.Getenv(p.Env, "HOME")
 		if other := seen[home]; home == "" || other != "" {
 			t.Errorf("the home folder of %s is %q, like that of %s", what, home, other)
 		}
@@ -290,7 +291,7 @@ func TestEnvironment(t *testing.T) {
 			tt.agent.Sandbox.Mode = sandbox.Off
 			off, temp := m.agent(tt.agent), []string{"TMPDIR=" + m.path("project/.signalbox/tmp/w-1.1")}
 			kept := slices.DeleteFunc(names(off.Base), func(name string) bool { return name == "HOME" || name == "CODEX_HOME" })
-			if diff := cmp.Diff(want, kept); diff != "" || lookup(off.Base, "HOME") != m.Home || !slices.Equal(off.Env, temp) || off.Policy.Restricted() || len(off.Grants) > 0 {
+			if diff := cmp.Diff(want, kept); diff != "" || process.Getenv(off.Base, "HOME") != m.Home || !slices.Equal(off.Env, temp) || off.Policy.Restricted() || len(off.Grants) > 0 {
 				t.Errorf("without a sandbox: %q, %+v (-want +got):\n%s", off.Env, off.Policy, diff)
 			}
 		})
@@ -305,7 +306,7 @@ func TestChecksGetNoKeys(t *testing.T) {
 	}
 	// A container runs outside, with the user's own settings.
 	p = m.Check(Check{Config: m.Config.Checks[0], Work: "T1", Session: "c", Dir: m.path("project/.signalbox/trees/T1"), Environment: config.Environment{Run: []string{"docker"}}})
-	if p.Policy.Restricted() || lookup(p.Base, "HOME") != m.Home || lookup(p.Base, "SSH_AUTH_SOCK") == "" || lookup(p.Base, "OPENAI_API_KEY") != "" {
+	if p.Policy.Restricted() || process.Getenv(p.Base, "HOME") != m.Home || process.Getenv(p.Base, "SSH_AUTH_SOCK") == "" || process.Getenv(p.Base, "OPENAI_API_KEY") != "" {
 		t.Errorf("policy %+v, environment %q", p.Policy, p.Base)
 	}
 }
@@ -314,7 +315,7 @@ func TestChecksGetNoKeys(t *testing.T) {
 func TestConfiguredVariables(t *testing.T) {
 	m := newMachine(t, "")
 	p := m.agent(config.Agent{Preset: "codex", Env: map[string]string{"CODEX_HOME": "/x", "HOME": "/y"}})
-	if lookup(p.Env, "CODEX_HOME") != "" || lookup(p.Env, "HOME") != "" {
+	if process.Getenv(p.Env, "CODEX_HOME") != "" || process.Getenv(p.Env, "HOME") != "" {
 		t.Errorf("environment %q", p.Env)
 	}
 }
@@ -322,16 +323,16 @@ func TestConfiguredVariables(t *testing.T) {
 func TestGoModules(t *testing.T) {
 	m := newMachine(t, "")
 	p := m.agent(config.Agent{})
-	if got := lookup(p.Env, "GOPROXY"); got != "https://proxy.golang.org,direct" || lookup(p.Env, "GONOPROXY") != "" {
+	if got := process.Getenv(p.Env, "GOPROXY"); got != "https://proxy.golang.org,direct" || process.Getenv(p.Env, "GONOPROXY") != "" {
 		t.Errorf("without modules: GOPROXY=%s", got)
 	}
 	m.write("home/go/pkg/mod/cache/download/x", "")
 	m.write("home/.config/go/env", "GOPROXY=https://mirror\nGOFLAGS=-mod=mod\n")
 	p = m.agent(config.Agent{})
-	if got, want := lookup(p.Env, "GOPROXY"), "file://"+m.path("home/go/pkg/mod/cache/download")+",https://mirror"; got != want {
+	if got, want := process.Getenv(p.Env, "GOPROXY"), "file://"+m.path("home/go/pkg/mod/cache/download")+",https://mirror"; got != want {
 		t.Errorf("GOPROXY=%s, want %s", got, want)
 	}
-	if got := lookup(p.Env, "GOFLAGS"); got != "-mod=mod -modcacherw" {
+	if got := process.Getenv(p.Env, "GOFLAGS"); got != "-mod=mod -modcacherw" {
 		t.Errorf("GOFLAGS=%s", got)
 	}
 	m.want("read", p.Policy.Read, "bin", "home/go/pkg/mod", "project/.git")

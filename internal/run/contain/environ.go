@@ -6,18 +6,18 @@ import (
 	"strings"
 
 	"signalbox/internal/config"
+	"signalbox/internal/process"
 )
 
 // general are the variables that every program gets. A star at the end stands for any text.
-var general = []string{
+var general = slices.Concat(certificates, []string{
 	"PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TZDIR", "USER", "LOGNAME", "SHELL",
 	"TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
-	"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NIX_SSL_CERT_FILE",
 	// How the usual toolchains build.
 	"GOROOT", "GOFLAGS", "GOTOOLCHAIN", "GOPRIVATE", "GONOSUMDB", "GOSUMDB", "GOEXPERIMENT", "CGO_ENABLED", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS",
 	"JAVA_HOME", "MAKEFLAGS", "SOURCE_DATE_EPOCH",
-}
+})
 
 // places are variables that name folders of the user. A program that uses the user's home folder gets them.
 var places = []string{
@@ -99,12 +99,18 @@ func treeKeys(c *config.Config, a config.Agent) (names []string) {
 // filterEnviron returns the variables whose names match one of the patterns. Names of proxies may be in lower case.
 func filterEnviron(environ, patterns []string) (kept []string) {
 	for _, entry := range environ {
-		name, _, _ := strings.Cut(entry, "=")
+		name := nameOf(entry)
 		if slices.ContainsFunc(patterns, func(pattern string) bool { return matches(name, pattern) }) {
 			kept = append(kept, entry)
 		}
 	}
 	return kept
+}
+
+// nameOf returns the name of the variable in an entry of an environment.
+func nameOf(entry string) string {
+	name, _, _ := strings.Cut(entry, "=")
+	return name
 }
 
 func matches(name, pattern string) bool {
@@ -114,19 +120,9 @@ func matches(name, pattern string) bool {
 	return name == pattern || (strings.HasSuffix(pattern, "_PROXY") || strings.HasPrefix(pattern, "NPM_CONFIG_")) && strings.EqualFold(name, pattern)
 }
 
-// lookup returns the last value of a variable.
-func lookup(environ []string, name string) (value string) {
-	for _, entry := range environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
-
 // pathFolders returns the folders on PATH.
 func (h Host) pathFolders() (folders []string) {
-	for _, folder := range filepath.SplitList(lookup(h.Environ, "PATH")) {
+	for _, folder := range filepath.SplitList(process.Getenv(h.Environ, "PATH")) {
 		if filepath.IsAbs(folder) {
 			folders = append(folders, folder)
 		}

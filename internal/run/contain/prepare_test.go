@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"signalbox/internal/config"
+	"signalbox/internal/process"
 )
 
 func TestSettingsAndLogins(t *testing.T) {
@@ -38,7 +39,7 @@ func TestSettingsAndLogins(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := lookup(p.Env, tt.variable); got != filepath.Join(home, tt.home) {
+			if got := process.Getenv(p.Env, tt.variable); got != filepath.Join(home, tt.home) {
 				t.Errorf("%s=%s", tt.variable, got)
 			}
 			m.want("write", p.Policy.Write, "home/"+tt.login, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")

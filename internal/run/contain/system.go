@@ -32,7 +32,7 @@ func (b *builder) readSystem() {
 		return slices.ContainsFunc(folders, func(system string) bool { return within(folder, system) })
 	})...)
 	for _, name := range certificates {
-		b.read("certificates", lookup(b.Environ, name))
+		b.read("certificates", process.Getenv(b.Environ, name))
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"signalbox/internal/process"
 )
 
 // toolchains are folders of the home folder with programs that people install for themselves. If variable is not empty, it names the
@@ -61,7 +63,7 @@ func (b *builder) useToolchains() {
 	}
 	for _, t := range toolchains {
 		folder := filepath.Join(b.Home, t.folder)
-		if named := lookup(b.Environ, t.variable); t.variable != "" && filepath.IsAbs(named) {
+		if named := process.Getenv(b.Environ, t.variable); t.variable != "" && filepath.IsAbs(named) {
 			folder = named
 		}
 		if _, err := os.Stat(folder); err != nil {
@@ -88,12 +90,12 @@ func (b *builder) useToolchains() {
 // useGo makes the modules that the user has downloaded available: as a proxy, because a module cache that the program can change must be
 // its own.
 func (b *builder) useGo() {
-	settings := lookup(b.Environ, "GOENV")
+	settings := process.Getenv(b.Environ, "GOENV")
 	if settings == "" {
-		settings = filepath.Join(cmp.Or(lookup(b.Environ, "XDG_CONFIG_HOME"), filepath.Join(b.Home, ".config")), "go", "env")
+		settings = filepath.Join(cmp.Or(process.Getenv(b.Environ, "XDG_CONFIG_HOME"), filepath.Join(b.Home, ".config")), "go", "env")
 	}
 	value := func(name, standard string) string {
-		return cmp.Or(lookup(b.Environ, name), goSetting(settings, name), standard)
+		return cmp.Or(process.Getenv(b.Environ, name), goSetting(settings, name), standard)
 	}
 	gopath, _, _ := strings.Cut(value("GOPATH", filepath.Join(b.Home, "go")), string(filepath.ListSeparator))
 	cache := value("GOMODCACHE", filepath.Join(gopath, "pkg", "mod"))
