@@ -291,8 +291,7 @@ func (c *Config) Analyst() bool {
 	return ok
 }
 
-// AgentFor returns the agent that plays a role. For RoleExpert, expert is the name of the expert, who need not be configured. For a
-// preset that is not configured, only Preset is set.
+// AgentFor returns the agent that plays a role. For RoleExpert, expert is the name of the expert, who need not be configured.
 func (c *Config) AgentFor(role signalbox.Role, expert string) (name string, a Agent) {
 	name = orDefault(c.Roles[role].Agent, c.Agent)
 	if role == signalbox.RoleExpert {
@@ -300,10 +299,15 @@ func (c *Config) AgentFor(role signalbox.Role, expert string) (name string, a Ag
 			name = orDefault(e.Agent, name)
 		}
 	}
+	return name, c.AgentNamed(name)
+}
+
+// AgentNamed returns the agent with a name. For a preset that is not configured, only Preset is set.
+func (c *Config) AgentNamed(name string) Agent {
 	if a, ok := c.Agents[name]; ok {
-		return name, a
+		return a
 	}
-	return name, Agent{Preset: name}
+	return Agent{Preset: name}
 }
 
 // ExpertNamed returns the configured expert with a name.

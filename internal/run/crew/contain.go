@@ -67,10 +67,7 @@ func exampleFolder(site contain.Site, project Project) string {
 
 // ExplainAgent returns what an agent may do as the developer of a task in a folder.
 func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) (contain.Explanation, error) {
-	configured, ok := site.Config.Agents[name]
-	if !ok {
-		configured = config.Agent{Preset: name}
-	}
+	configured := site.Config.AgentNamed(name)
 	command, err := CommandOf(configured)
 	if err != nil {
 		return contain.Explanation{}, err
@@ -112,11 +109,8 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 		return nil
 	}
 	for _, name := range AgentNames(c) {
-		configured, ok := c.Agents[name]
-		if !ok {
-			configured = config.Agent{Preset: name}
-		}
-		if err := note(site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: exampleWork, Temp: site.Temp(exampleSession), Dir: work})); err != nil {
+		agent := contain.Agent{Name: name, Config: c.AgentNamed(name), Role: string(signalbox.RoleDeveloper), Work: exampleWork, Temp: site.Temp(exampleSession), Dir: work}
+		if err := note(site.Agent(agent)); err != nil {
 			return nil, err
 		}
 	}
