@@ -14,7 +14,6 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
-	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/progress"
 	"signalbox/internal/sandbox"
@@ -139,15 +138,12 @@ func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), 
 	if site.Project, err = os.Getwd(); err != nil {
 		return tools, end, err
 	}
-	temp, err := os.MkdirTemp("", "signalbox-tools-")
+	opened, err := site.OpenTools(site.Project)
 	if err != nil {
 		return tools, end, err
 	}
-	end = func() { _ = contain.RemoveAll(temp) } // the system removes what is left
-	contained := site.Tool(config.Sandbox{Mode: sandbox.Mode(c.Sandbox)}, nil, site.Project, temp)
-	if err = process.Support().Check(contained.Policy); err == nil {
-		err = contained.Prepare()
-	}
+	end = func() { _ = opened.Close() } // the next process that runs tools removes what is left
+	contained, err := opened.Prepare(config.Sandbox{Mode: sandbox.Mode(c.Sandbox)}, nil)
 	if err != nil {
 		end()
 		return tools, func() {}, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/portfolio"
-	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
 )
 
@@ -72,23 +70,20 @@ func (b *builder) commands(code string) (tools []toolbox.Tool, err error) {
 	if len(b.config.Oracle.Tools) == 0 {
 		return nil, nil
 	}
-	temp, err := os.MkdirTemp("", "signalbox-tools-")
-	if err != nil {
-		return nil, fmt.Errorf("create a folder for temporary files: %w", err)
-	}
-	b.setup.closers = append(b.setup.closers, func() error { return contain.RemoveAll(temp) })
 	site := contain.Site{Host: contain.ThisHost(), Config: b.config, Box: b.Box, Project: b.Project}
+	contained, err := site.OpenTools(code)
+	if err != nil {
+		return nil, err
+	}
+	b.setup.closers = append(b.setup.closers, contained.Close)
 	for _, name := range slices.Sorted(maps.Keys(b.config.Oracle.Tools)) {
 		t := b.config.Oracle.Tools[name]
-		contained := site.Tool(t.Sandbox, t.EnvPass, code, temp)
-		if err := process.Support().Check(contained.Policy); err != nil {
-			return nil, err
-		}
-		if err := contained.Prepare(); err != nil {
+		p, err := contained.Prepare(t.Sandbox, t.EnvPass)
+		if err != nil {
 			return nil, err
 		}
 		tools = append(tools, toolbox.FromCommand(name, toolbox.Command{Line: t.Command, Description: t.Description, Parameters: t.Parameters,
-			ReadOnly: t.ReadOnly, Timeout: t.Timeout, Dir: code, Env: slices.Concat(contained.Base, contained.Env), Sandbox: contained.Policy}))
+			ReadOnly: t.ReadOnly, Timeout: t.Timeout, Dir: code, Env: slices.Concat(p.Base, p.Env), Sandbox: p.Policy}))
 	}
 	return tools, nil
 }
