@@ -1,5 +1,6 @@
 // Package durable provides file operations that survive a power failure or a killed process, and locks between processes. Files are
-// replaced atomically. When a function returns, its effect is on stable storage.
+// replaced atomically. When a function returns, its effect is on stable storage. It also opens files that another program may have replaced
+// by something else.
 package durable
 
 import (

@@ -11,6 +11,7 @@
 //   - Git gets the git folder of a worktree from the caller, and does not look for one. So a file .git that an agent replaced, and a
 //     bare repository in a worktree, have no effect.
 //   - Git does not write through links in the git folders, with which an agent could make it write to files elsewhere.
+//   - Git does not wait for the other end of a pipe in place of a file that it reads, and is ended if it takes too long.
 //   - Git cannot start another program by name. In particular it cannot start another git in a nested repository or a submodule,
 //     which would read the configuration there. See Call.Helpers for the exceptions.
 //
@@ -19,15 +20,18 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -43,6 +47,8 @@ type Repository struct {
 	Filters []string
 	// Settings are additional settings for every git, such as user.name=x.
 	Settings []string
+	// Limit is how long one git may run; zero means ten minutes.
+	Limit time.Duration
 
 	program      string
 	objectFormat string
@@ -61,7 +67,16 @@ var (
 	ErrOwner         = errors.New("the git repository belongs to another user")
 )
 
-// Locate finds the repository around a folder. The caller must call UseView before Command.
+// Errors of Run that a file in a worktree can cause.
+var (
+	ErrSpecialFile = errors.New("not a regular file")
+	ErrTooLong     = errors.New("git took too long")
+)
+
+// defaultLimit is how long git may run. A checkout of a million files takes a few minutes.
+const defaultLimit = 10 * time.Minute
+
+// Locate finds the repository around a folder. The caller must call UseView before Run.
 func Locate(ctx context.Context, dir string) (*Repository, error) {
 	r := &Repository{}
 	if err := r.findProgram(ctx); err != nil {
@@ -162,14 +177,11 @@ func DirOf(worktree string) (string, error) {
 	if info.IsDir() {
 		return name, nil
 	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a file", name)
-	}
-	text, err := os.ReadFile(name)
+	text, err := readSmall(name)
 	if err != nil {
 		return "", err
 	}
-	target, found := strings.CutPrefix(strings.TrimSpace(string(text)), "gitdir: ")
+	target, found := strings.CutPrefix(strings.TrimSpace(text), "gitdir: ")
 	if !found {
 		return "", fmt.Errorf("%s does not name a git folder", name)
 	}
@@ -182,11 +194,11 @@ func DirOf(worktree string) (string, error) {
 
 // WorktreeOf returns the worktree that a git folder names in its file gitdir, or "" if that cannot be read.
 func WorktreeOf(dir string) string {
-	text, err := os.ReadFile(filepath.Join(dir, "gitdir"))
+	text, err := readSmall(filepath.Join(dir, "gitdir"))
 	if err != nil {
 		return ""
 	}
-	link := filepath.FromSlash(strings.TrimSpace(string(text)))
+	link := filepath.FromSlash(strings.TrimSpace(text))
 	if !filepath.IsAbs(link) {
 		link = filepath.Join(dir, link)
 	}
@@ -217,14 +229,11 @@ func (r *Repository) findProgram(ctx context.Context) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	cmd := exec.CommandContext(ctx, program, "--exec-path")
-	cmd.Env = environment()
-	cmd.WaitDelay = waitDelay
-	out, err := cmd.Output()
-	if err != nil {
+	var out bytes.Buffer
+	if err := r.run(ctx, &exec.Cmd{Args: []string{program, "--exec-path"}, Env: environment(), Stdout: &out}); err != nil {
 		return fmt.Errorf("git --exec-path: %w", err)
 	}
-	binary := filepath.Join(filepath.FromSlash(strings.TrimSpace(string(out))), filepath.Base(program))
+	binary := filepath.Join(filepath.FromSlash(strings.TrimSpace(out.String())), filepath.Base(program))
 	if info, err := os.Stat(binary); err == nil && info.Mode().IsRegular() {
 		r.program = binary
 	}
@@ -236,14 +245,33 @@ const waitDelay = 5 * time.Second
 
 // inspect runs git on the repository itself, not on the view.
 func (r *Repository) inspect(ctx context.Context, dir string, args ...string) (out, stderr string, err error) {
-	cmd := exec.CommandContext(ctx, r.program, append(options(nil), args...)...)
-	cmd.Dir = dir
-	cmd.Env = append(environment(), withoutHelpers()...)
-	cmd.WaitDelay = waitDelay
 	var outText, errText bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &outText, &errText
-	err = cmd.Run()
+	err = r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(nil), args), Dir: dir,
+		Env: append(environment(), withoutHelpers()...), Stdout: &outText, Stderr: &errText})
 	return outText.String(), errText.String(), err
+}
+
+// run runs a command within the limit.
+func (r *Repository) run(ctx context.Context, c *exec.Cmd) error {
+	limit := cmp.Or(r.Limit, defaultLimit)
+	within, cancel := context.WithTimeoutCause(ctx, limit, ErrTooLong)
+	defer cancel()
+	cmd := exec.CommandContext(within, c.Args[0], c.Args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr, c.ExtraFiles
+	cmd.WaitDelay = waitDelay
+	if runtime.GOOS != "windows" { // which has no signals
+		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that git removes its locks
+	}
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case within.Err() != nil:
+		return fmt.Errorf("%w: it was ended after %s", ErrTooLong, limit)
+	}
+	return err
 }
 
 // fixed are settings for every git: no hooks, signatures, prompts and programs, no background work that outlives the call, and no
@@ -300,28 +328,31 @@ type Call struct {
 	Ours bool
 	// Helpers lets git start other programs: git worktree and git bundle start other gits, in this repository only.
 	Helpers bool
+	// Stdin is git's input, and Stdout and Stderr receive its output; nil discards it.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Inherit are open files that git inherits.
+	Inherit []*os.File
 }
 
-// Command returns a command that runs git. It repairs the view if somebody has changed it.
-func (r *Repository) Command(ctx context.Context, c Call) (*exec.Cmd, error) {
+// Run runs git. It repairs the view if somebody has changed it. An error of git itself is an *exec.ExitError. ErrSpecialFile means that
+// git was not run, because it would have waited for a file, and ErrTooLong that it was ended.
+func (r *Repository) Run(ctx context.Context, c Call) error {
 	if err := r.repairView(); err != nil {
-		return nil, fmt.Errorf("prepare git: %w", err)
+		return fmt.Errorf("prepare git: %w", err)
 	}
 	if err := r.checkFiles(c); err != nil {
-		return nil, err
+		return err
 	}
 	settings := slices.Concat(r.Settings, r.sparse)
 	if c.Ours {
 		settings = slices.Concat(r.Settings, ours)
 	}
-	cmd := exec.CommandContext(ctx, r.program, append(options(settings), c.Args...)...)
-	cmd.Dir = c.Worktree
-	cmd.Env = append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view,
+	env := append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view,
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 	if !c.Helpers {
-		cmd.Env = append(cmd.Env, withoutHelpers()...)
+		env = append(env, withoutHelpers()...)
 	}
-	cmd.Env = append(cmd.Env, c.Env...)
-	cmd.WaitDelay = waitDelay
-	return cmd, nil
+	return r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(settings), c.Args), Dir: c.Worktree, Env: append(env, c.Env...),
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Inherit})
 }

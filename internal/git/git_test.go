@@ -3,6 +3,9 @@
 package git
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -67,12 +71,12 @@ func locate(t *testing.T, dir string) *Repository {
 
 func (r *Repository) output(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	cmd, err := r.Command(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
-	if err != nil {
+	var out bytes.Buffer
+	err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args, Stdout: &out, Stderr: &out})
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return out.String(), err
 }
 
 // An agent cannot make us take another folder for the worktree, or another repository for this one.
@@ -271,10 +275,7 @@ func TestLinksInGitFolder(t *testing.T) {
 			attack(t, dir, profile)
 			for _, args := range [][]string{{"update-ref", "-m", "evil", "refs/heads/main", before}, {"update-ref", "-d", "refs/heads/none"},
 				{"read-tree", "HEAD"}, {"pack-refs", "--all"}, {"reset", "--quiet", "--hard"}} {
-				cmd, err := r.Command(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
-				if err == nil {
-					cmd.Run()
-				}
+				_ = r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args}) // it may be refused
 			}
 			entries, err := os.ReadDir(filepath.Dir(profile))
 			if err != nil {
@@ -308,15 +309,103 @@ func TestLinksAndPipesStopGit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := locate(t, newRepository(t))
-			call := Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"update-ref", "-d", "refs/heads/main"}}
-			if _, err := r.Command(t.Context(), call); err != nil {
+			call := Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"update-ref", "refs/heads/other", "refs/heads/main"}}
+			if err := r.Run(t.Context(), call); err != nil {
 				t.Fatal(err)
 			}
 			attack(t, r.Common)
-			if _, err := r.Command(t.Context(), call); err == nil {
-				t.Error("git is run")
+			exit := (*exec.ExitError)(nil)
+			if err := r.Run(t.Context(), call); err == nil || errors.As(err, &exit) {
+				t.Errorf("git is run: %v", err)
 			}
 		})
+	}
+}
+
+// Git is not run in a worktree in which it would wait for the other end of a pipe, wherever that is. Other pipes do not matter.
+func TestPipesInTheWorktree(t *testing.T) {
+	nested := func(t *testing.T, dir string) string {
+		user(t, dir, "init", "--quiet", "--template=", "sub/nested")
+		write(t, filepath.Join(dir, "sub", "nested", "b"), "1\n")
+		user(t, filepath.Join(dir, "sub", "nested"), "add", "b")
+		user(t, filepath.Join(dir, "sub", "nested"), "commit", "--quiet", "-m", "nested")
+		return filepath.Join(dir, "sub", "nested", ".git")
+	}
+	pipe := func(t *testing.T, name string) {
+		t.Helper()
+		if err := os.RemoveAll(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mkfifo(name, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		attack func(t *testing.T, dir string)
+		want   string // what is refused; "" means that git runs
+	}{
+		".gitignore":                  {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", "deep", ".gitignore")) }, "sub/deep/.gitignore"},
+		".gitattributes":              {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", ".gitattributes")) }, "sub/.gitattributes"},
+		".git":                        {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", ".git")) }, "sub/.git"},
+		"HEAD of a nested repository": {func(t *testing.T, dir string) { pipe(t, filepath.Join(nested(t, dir), "HEAD")) }, "sub/nested/.git"},
+		"commondir of a nested repository": {func(t *testing.T, dir string) {
+			pipe(t, filepath.Join(dir, "other"))
+			replace(t, filepath.Join(nested(t, dir), "commondir"), filepath.Join(dir, "other"))
+		}, "sub/nested/.git"},
+		"a branch of a nested repository elsewhere": {func(t *testing.T, dir string) {
+			git, elsewhere := nested(t, dir), filepath.Join(filepath.Dir(dir), "elsewhere")
+			if err := os.Rename(git, elsewhere); err != nil {
+				t.Fatal(err)
+			}
+			write(t, git, "gitdir: "+elsewhere+"\n")
+			write(t, filepath.Join(elsewhere, "HEAD"), "ref: refs/heads/x\n")
+			pipe(t, filepath.Join(elsewhere, "refs", "heads", "x"))
+		}, "sub/nested/.git"},
+		"another file":        {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "sub", "pipe")) }, ""},
+		"a tracked file":      {func(t *testing.T, dir string) { pipe(t, filepath.Join(dir, "a")) }, ""},
+		"links":               {func(t *testing.T, dir string) { replace(t, filepath.Join(dir, ".gitignore"), os.DevNull) }, ""},
+		"a loop of links":     {func(t *testing.T, dir string) { replace(t, filepath.Join(dir, "loop"), ".") }, ""},
+		"a nested repository": {func(t *testing.T, dir string) { nested(t, dir) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := locate(t, newRepository(t))
+			r.Limit = time.Minute // a git that waits is reported, and does not stop the test
+			tt.attack(t, r.Root)
+			for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"}, {"add", "--all", "--dry-run"}} {
+				err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args})
+				if tt.want == "" && (errors.Is(err, ErrSpecialFile) || errors.Is(err, ErrTooLong)) {
+					t.Errorf("git %s: %v", args[0], err)
+				}
+				if tt.want != "" && (!errors.Is(err, ErrSpecialFile) || !strings.HasPrefix(err.Error(), tt.want+" ")) {
+					t.Errorf("git %s: %v, want %s", args[0], err, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// A git that does not end is ended.
+func TestGitTakesTooLong(t *testing.T) {
+	r := locate(t, newRepository(t))
+	r.Limit = 10 * time.Millisecond
+	input, never, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer input.Close()
+	defer never.Close()
+	err = r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"cat-file", "--batch"}, Stdin: input})
+	if !errors.Is(err, ErrTooLong) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = r.Run(ctx, Call{Worktree: r.Root, Dir: r.Dir, Args: []string{"cat-file", "--batch"}, Stdin: input})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }
 

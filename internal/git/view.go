@@ -80,13 +80,11 @@ func (r *Repository) checkFiles(c Call) error {
 	for _, name := range []string{"HEAD", "index", "ORIG_HEAD", "logs", "logs/HEAD"} {
 		names = append(names, filepath.Join(c.Dir, filepath.FromSlash(name)))
 	}
-	for _, name := range []string{".gitignore", ".gitattributes", ".gitmodules", ".mailmap"} { // git does not follow links there
-		if info, err := os.Lstat(filepath.Join(c.Worktree, name)); err == nil && !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0 && !info.IsDir() {
-			return fmt.Errorf("%s is not a regular file", name)
-		}
+	if err := checkTree(c); err != nil {
+		return err
 	}
-	head, _ := os.ReadFile(filepath.Join(c.Dir, "HEAD"))
-	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: ")) {
+	head, _ := readSmall(filepath.Join(c.Dir, "HEAD"))
+	for _, ref := range append(slices.Clone(c.Args), strings.TrimPrefix(strings.TrimSpace(head), "ref: ")) {
 		for _, prefix := range []string{"", "refs/heads", "logs", "logs/refs/heads"} { // a branch may be named without refs/heads
 			for name := filepath.Join(r.Common, prefix, ref); len(name) > len(r.Common); name = filepath.Dir(name) {
 				names = append(names, name)
@@ -100,7 +98,7 @@ func (r *Repository) checkFiles(c Call) error {
 		case info.Mode()&fs.ModeSymlink != 0:
 			return fmt.Errorf("%s is a symbolic link, which could make git write to another file", name)
 		default: // git would wait forever for the other end of a pipe
-			return fmt.Errorf("%s is not a regular file", name)
+			return fmt.Errorf("%s is %w", name, ErrSpecialFile)
 		}
 	}
 	return r.checkCommon(c.Dir)
@@ -109,8 +107,8 @@ func (r *Repository) checkFiles(c Call) error {
 // checkCommon checks that git takes our common folder for that of a git folder.
 func (r *Repository) checkCommon(dir string) error {
 	common := dir
-	if text, err := os.ReadFile(filepath.Join(dir, "commondir")); err == nil {
-		if common = filepath.FromSlash(strings.TrimSpace(string(text))); !filepath.IsAbs(common) {
+	if text, err := readSmall(filepath.Join(dir, "commondir")); err == nil {
+		if common = filepath.FromSlash(strings.TrimSpace(text)); !filepath.IsAbs(common) {
 			common = filepath.Join(dir, common)
 		}
 	}

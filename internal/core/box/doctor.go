@@ -142,14 +142,14 @@ func (d *doctor) run(ctx context.Context, name string, args ...string) (string, 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // print English
-	return d.firstLine(ctx, cmd)
-}
-
-// firstLine runs a command and returns the first line of its output.
-func (d *doctor) firstLine(ctx context.Context, cmd *exec.Cmd) (string, error) {
-	cmd.WaitDelay = 100 * time.Millisecond // for child processes that keep its output open
+	cmd.WaitDelay = 100 * time.Millisecond     // for child processes that keep its output open
 	killGroup(cmd)
 	output, err := cmd.Output()
+	return d.firstLine(ctx, output, err)
+}
+
+// firstLine returns the first line of a program's output, and its error.
+func (d *doctor) firstLine(ctx context.Context, output []byte, err error) (string, error) {
 	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
 	if ctx.Err() != nil {
 		err = fmt.Errorf("no output within %s", d.sys.runTimeout)
@@ -207,11 +207,9 @@ func (d *doctor) checkRepository(ctx context.Context) {
 		return
 	}
 	run := func(args ...string) (string, error) {
-		cmd, err := repository.Command(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: args})
-		if err != nil {
-			return "", err
-		}
-		return d.firstLine(ctx, cmd)
+		var output bytes.Buffer
+		err := repository.Run(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: args, Stdout: &output})
+		return d.firstLine(ctx, output.Bytes(), err)
 	}
 	branch, err := run("symbolic-ref", "--short", "HEAD")
 	if err != nil {

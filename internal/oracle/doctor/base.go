@@ -111,16 +111,13 @@ func committedFiles(ctx context.Context, root string) (fs.FS, error) {
 	if err := repository.UseView(view); err != nil {
 		return nil, err
 	}
-	cmd, err := repository.Command(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: []string{"ls-tree", "-r", "-z", "HEAD"}})
-	if err != nil {
-		return nil, err
-	}
-	list, err := cmd.Output()
+	var list bytes.Buffer
+	err = repository.Run(ctx, git.Call{Worktree: repository.Root, Dir: repository.Dir, Args: []string{"ls-tree", "-r", "-z", "HEAD"}, Stdout: &list})
 	if err != nil {
 		return nil, err
 	}
 	c := committed{os.DirFS(repository.Root), map[string]bool{".": true}}
-	for entry := range bytes.SplitSeq(list, []byte{0}) {
+	for entry := range bytes.SplitSeq(list.Bytes(), []byte{0}) {
 		mode, name, ok := strings.Cut(string(entry), "\t")
 		if !ok || strings.HasPrefix(mode, "160000 ") { // a submodule
 			continue

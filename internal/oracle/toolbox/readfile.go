@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"signalbox/internal/durable"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/prompt"
 	"signalbox/internal/text"
@@ -100,7 +101,7 @@ func (f folder) read(ctx context.Context, in readInput) (Result, error) {
 	if err := unignored(root, name, false); err != nil {
 		return Result{}, err
 	}
-	opened, err := root.Open(filepath.FromSlash(name))
+	opened, err := durable.OpenRegularIn(root, filepath.FromSlash(name))
 	if err != nil {
 		return Result{}, f.missing(ctx, root, name, err)
 	}

@@ -2,7 +2,6 @@ package toolbox
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"signalbox/internal/durable"
 )
 
 const (
@@ -223,7 +224,7 @@ func readIgnoreFile(root *os.Root, name string) string {
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return ""
 	}
-	f, err := root.Open(name)
+	f, err := durable.OpenRegularIn(root, name)
 	if err != nil {
 		return ""
 	}
@@ -251,7 +252,7 @@ func rulesAbove(root *os.Root, dir string) (r *rules) {
 // read returns the content of a file, using buffer if it is large enough. There is no text if the file has more than limit
 // bytes (large) or is binary.
 func (f file) read(buffer []byte, limit int) (text []byte, large, binary bool, err error) {
-	opened, err := f.root.Open(f.entry.Name())
+	opened, err := durable.OpenRegularIn(f.root, f.entry.Name())
 	if err != nil {
 		return buffer[:0], false, false, err
 	}
@@ -259,9 +260,6 @@ func (f file) read(buffer []byte, limit int) (text []byte, large, binary bool, e
 	info, err := opened.Stat()
 	if err != nil {
 		return buffer[:0], false, false, err
-	}
-	if !info.Mode().IsRegular() {
-		return buffer[:0], false, false, fmt.Errorf("%s is not a regular file", f.path)
 	}
 	size := info.Size()
 	if size > int64(limit) {

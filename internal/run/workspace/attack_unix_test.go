@@ -18,11 +18,14 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/config"
+	"signalbox/internal/git"
 )
 
 // attack plants a command in every place where git looks for one. Each leaves a mark of its own.
@@ -462,4 +465,51 @@ func TestLinksOutOfTheWorktree(t *testing.T) {
 	}
 	wantFiles(t, home, files)
 	wantFiles(t, k.dir, map[string]string{"a": "2\n", "docs/y": "1\n"})
+}
+
+// A pipe in a worktree, or a git that takes too long there, is for an agent to clean up. Nothing waits for ever.
+func TestPipesInAWorktree(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n", "sub/b": "1\n"})
+	k.repository.Limit = time.Minute
+	tree := k.open("T1")
+	start, err := tree.Commit(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sub/.gitignore", "sub/.gitattributes"} {
+		if err := syscall.Mkfifo(filepath.Join(tree.Dir, filepath.FromSlash(name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) || !strings.Contains(err.Error(), name+" is not a regular file") {
+			t.Errorf("save with %s: %v", name, err)
+		}
+		if err := tree.Discard(t.Context(), start); err != nil {
+			t.Errorf("discard with %s: %v", name, err)
+		}
+		if _, _, err := tree.Save(t.Context(), "x"); err != nil {
+			t.Errorf("save after %s: %v", name, err)
+		}
+	}
+	k.repository.Limit = time.Nanosecond
+	if _, _, err := tree.Save(t.Context(), "x"); !NeedsAgent(err) || !errors.Is(err, git.ErrTooLong) {
+		t.Errorf("with a limit: %v", err)
+	}
+	if _, err := k.refs(t.Context()); NeedsAgent(err) || !errors.Is(err, git.ErrTooLong) {
+		t.Errorf("with a limit, in the repository: %v", err)
+	}
+}
+
+// What a check left in place of a file that explains its failure is not opened.
+func TestDiagnosePipes(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	for _, name := range []string{"test.sh", ".gitmodules"} {
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found := DiagnoseFailure(os.DirFS(dir), Check{Command: "./test.sh"}, Environment{}, nil, CheckResult{Exit: 1}); len(found) != 0 {
+		t.Errorf("%v", found)
+	}
 }

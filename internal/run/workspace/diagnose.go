@@ -160,17 +160,19 @@ func (d *diagnosis) script(name string, direct bool) {
 	if !direct || path.IsAbs(name) || !fs.ValidPath(full) {
 		return
 	}
+	info, err := fs.Stat(d.files, full)
+	if err != nil || !info.Mode().IsRegular() { // the check may have put a pipe there, which must not be opened
+		return
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		d.add(true, "run git update-index --chmod=+x "+full+", and commit it", "the check runs %s, which is not executable", name)
+		return
+	}
 	file, err := d.files.Open(full)
 	if err != nil {
 		return
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.IsDir() {
-		return
-	} else if info.Mode().Perm()&0o111 == 0 {
-		d.add(true, "run git update-index --chmod=+x "+full+", and commit it", "the check runs %s, which is not executable", name)
-		return
-	}
 	head, _ := io.ReadAll(io.LimitReader(file, 256))
 	d.interpreter(name, head)
 }
@@ -209,6 +211,9 @@ var submodulePath = regexp.MustCompile(`(?m)^\s*path\s*=\s*"?(.*?)"?\s*$`)
 
 // submodules looks for submodules whose files are not there. A fresh worktree has none.
 func (d *diagnosis) submodules() {
+	if info, err := fs.Stat(d.files, ".gitmodules"); err != nil || !info.Mode().IsRegular() {
+		return
+	}
 	text, err := fs.ReadFile(d.files, ".gitmodules")
 	if err != nil {
 		return

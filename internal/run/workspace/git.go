@@ -8,12 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"signalbox"
@@ -135,32 +135,29 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	if err != nil {
 		return "", "", err
 	}
-	cmd, err := r.repository.Command(ctx, git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env,
-		Ours: c.inWorktrees || filepath.Dir(c.dir) == r.folder, Helpers: c.helpers})
-	if err != nil {
-		return "", "", err
-	}
-	cmd.Stdin = bytes.NewReader(c.stdin)
+	ours := filepath.Dir(c.dir) == r.folder
 	var stdout, stderrText bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderrText
+	in := git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers,
+		Stdin: bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
 	if c.stdout != nil {
-		cmd.Stdout = c.stdout
+		in.Stdout = c.stdout
 	}
-	if runtime.GOOS != "windows" { // Windows has neither signals nor inherited files
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // so that git removes its locks
-		if c.inherit != nil {
-			cmd.ExtraFiles = []*os.File{c.inherit.file}
-		}
+	if c.inherit != nil && runtime.GOOS != "windows" { // which has no inherited files
+		in.Inherit = []*os.File{c.inherit.file}
 	}
-	if err = cmd.Run(); err != nil {
-		failed := &gitError{command: c.args[0], status: -1, stderr: stderrText.String(), err: err}
-		if cmd.ProcessState != nil {
-			failed.status = cmd.ProcessState.ExitCode()
-		}
-		if ctx.Err() != nil {
-			failed.err = ctx.Err()
-		}
-		err = failed
+	err = r.repository.Run(ctx, in)
+	exit := (*exec.ExitError)(nil)
+	switch {
+	case err == nil:
+	case errors.Is(err, git.ErrSpecialFile) && ours:
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}
+	case errors.Is(err, git.ErrTooLong) && ours:
+		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("git %s in %s: %w", c.args[0], c.dir, err),
+			Hint: "remove files that git should not read, or ignore them"}
+	case errors.As(err, &exit):
+		err = &gitError{command: c.args[0], status: exit.ExitCode(), stderr: stderrText.String(), err: err}
+	case errors.Is(err, git.ErrTooLong), ctx.Err() != nil:
+		err = &gitError{command: c.args[0], status: -1, stderr: stderrText.String(), err: err}
 	}
 	return stdout.String(), stderrText.String(), err
 }

@@ -241,6 +241,9 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 		return err
 	}
 	t.repo.step("discarding")
+	if err := t.removeSpecialFiles(); err != nil {
+		return err
+	}
 	if err := t.clearOperations(); err != nil { // git refuses to leave a branch in the middle of some of these
 		return err
 	}
@@ -260,6 +263,16 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 		return err
 	}
 	return t.clearMove()
+}
+
+// removeSpecialFiles removes what keeps git from running, such as a pipe in place of a .gitignore.
+func (t *Tree) removeSpecialFiles() error {
+	for name := range git.SpecialFiles(t.Dir) {
+		if err := os.RemoveAll(filepath.Join(t.Dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // moving describes a move of a worktree, so that it can be finished if its process is killed.
