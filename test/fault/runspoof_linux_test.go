@@ -166,7 +166,7 @@ func testSpoofedCommands(t *testing.T) {
 	session, _ := firstTurn(events, "T1", signalbox.RoleDeveloper)
 	for _, e := range events {
 		switch e.Type {
-		case rules.TypeCancelled, rules.TypeRetried, rules.TypePaused, rules.TypeResumed, rules.TypeWorkOpened, rules.TypeMergeApproved, rules.TypeQuestionAnswered:
+		case rules.TypeCancelled, rules.TypeRetried, rules.TypePaused, rules.TypeResumed, rules.TypeWorkOpened, rules.TypeMergeApproved, rules.TypeQuestionAnswered, rules.TypeMessageSent:
 			t.Errorf("event %d is %s by %s", e.Seq, e.Type, e.Actor)
 		case rules.TypeAgentSessionCompleted:
 			t.Errorf("event %d is an exit of %s", e.Seq, e.Session)

@@ -148,6 +148,7 @@ func (d *decider) anyHolderReport(session string, epoch uint64, signal string) (
 // endTurn records the output and the cost of a turn.
 func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
+		d.delivered(h, t.Messages)
 		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false), t.Commit, t.Interrupted,
 			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread})
 	}

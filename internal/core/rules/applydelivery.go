@@ -52,7 +52,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	case RemediationNeeded:
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy, t.Counts.Remedies = b.Remediation, t.Counts.Remedies+1 })
 		s.changeTask(b.Remediation, func(_ *Work, t *Task) {
-			t.Issues = append(slices.Clip(t.Issues), Finding{"blocked", b.Issue, b.Body, e.Work, e.Seq})
+			t.Issues = append(slices.Clip(t.Issues), Finding{Cause: "blocked", Summary: b.Issue, Body: b.Body, Work: e.Work, Seq: e.Seq})
 		})
 	case Merged:
 		if s.delivery.Base != "" && s.delivery.Base == b.Before {
@@ -73,7 +73,7 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case ProgressReported:
 		t.Progress = &Progress{b.Activity, b.Percent, e.Time}
 	case ReworkOrdered:
-		t.rework(e, b)
+		t.rework(e, b, w)
 	case IncompleteLogged:
 		t.Counts.Incompletes = b.Count
 		t.Context = "The developer before you could not finish: " + b.Summary
@@ -105,13 +105,16 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 		t.applyConflict(e, b)
 	case MergePrepared:
 		t.Merge = &PreparedMerge{b.Commit, b.Before}
+	case MessageSent, MessageDelivered:
+		t.applyMessage(e, b)
 	}
 }
 
 // interruptedContext is what the author after an interrupted one is told.
 const interruptedContext = "An earlier agent was interrupted; its changes are in your working copy. Look at them first, and continue from there."
 
-func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
+func (t *Task) rework(e *signalbox.Event, b ReworkOrdered, w *Work) {
+	found := Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
 	switch b.Cause {
 	case reworkReview:
 		t.Counts.Reviews = b.Count
@@ -126,8 +129,16 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered) {
 	case reworkFileSize:
 		t.Counts.Large = b.Count
 		t.dropFindings(reworkFileSize) // this one names all files
+	case FindingHuman:
+		found.Actor = e.Actor
+		t.Corrections = append(slices.Clip(t.Corrections), found)
+		t.Remedy = "" // it waits for a remediation in progress like all tasks
+		t.resetCounts()
+		if w.Lease != nil && isAuthor(w.Lease.Role) {
+			t.Context = interruptedContext
+		}
 	}
-	t.Findings = append(slices.Clip(t.Findings), Finding{b.Cause, b.Summary, b.Body, "", e.Seq})
+	t.Findings = append(slices.Clip(t.Findings), found)
 }
 
 // enter updates a task that changes its phase: a new implementation has not passed any gate, and one that passes the
@@ -147,6 +158,10 @@ func (t *Task) enter(from, to signalbox.Phase) {
 		t.Checked, t.Reviewed, t.Audited, t.Approved, t.Merge = false, false, false, false, nil
 	case signalbox.PhaseReadyForReview:
 		t.Checked, t.Findings, t.Context = true, nil, ""
+	case signalbox.PhaseReview:
+		if t.Kind == KindRemediation { // which is not READY_FOR_REVIEW before
+			t.dropFindings(FindingHuman)
+		}
 	case signalbox.PhaseReadyForMerge:
 		t.Reviewed, t.Context = true, ""
 	}

@@ -74,7 +74,7 @@ func (c ReportChecks) judgeByHand(d *decider, h report) error {
 		if summary == "" {
 			summary = c.summary(failing(c.Rows))
 		}
-		d.recordFor(h, ReworkOrdered{reworkChecks, h.w.checkFailures() + 1, sanitize(summary, maxText), c.Body})
+		d.recordFor(h, ReworkOrdered{Cause: reworkChecks, Count: h.w.checkFailures() + 1, Summary: sanitize(summary, maxText), Body: c.Body})
 		d.move(h, signalbox.PhaseImplementation)
 	}
 	d.release(h, "checks")
@@ -157,7 +157,7 @@ func (s *State) applyByHand(e *signalbox.Event, body body) {
 				Passed: b.passed(), Failing: failing(b.Rows), Failures: w.checkFailures()}
 		case ReworkOrdered:
 			last := *w.Checks
-			last.Failures, last.Finding = b.Count, &Finding{b.Cause, b.Summary, b.Body, "", e.Seq}
+			last.Failures, last.Finding = b.Count, &Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
 			w.Checks = &last
 		case AgentFailed:
 			w.Notes = b.Detail

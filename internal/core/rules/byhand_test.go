@@ -123,7 +123,7 @@ func TestChecksByHandFail(t *testing.T) {
 		tt.change(&r)
 		d := b.try(r)
 		wantTypes(t, d, "ChecksRan w", "ReworkOrdered w", "PhaseChanged w", "LeaseReleased w")
-		wantBody(t, d, ReworkOrdered{"checks", i + 1, tt.summary, r.Body})
+		wantBody(t, d, ReworkOrdered{Cause: "checks", Count: i + 1, Summary: tt.summary, Body: r.Body})
 		w := b.wantPhase("w", signalbox.PhaseImplementation)
 		if w.Checks.Passed || w.Checks.Failures != i+1 || w.Checks.Finding == nil || w.Checks.Finding.Summary != tt.summary {
 			t.Errorf("%s: checks %+v", tt.summary, w.Checks)

@@ -98,7 +98,7 @@ func (c ReportChecks) tooLarge(d *decider, h report, failing []string) {
 	if len(failing) > 0 || len(c.Protected) > 0 {
 		summary += ". Also " + c.summary(failing)
 	}
-	d.recordFor(h, ReworkOrdered{reworkFileSize, count, sanitize(summary, maxText), c.Body})
+	d.recordFor(h, ReworkOrdered{Cause: reworkFileSize, Count: count, Summary: sanitize(summary, maxText), Body: c.Body})
 	if count < maxLarge {
 		d.move(h, signalbox.PhaseImplementation)
 		return

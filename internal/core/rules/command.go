@@ -105,11 +105,13 @@ type RedactBlob struct {
 const maxText = 4096
 
 // checkText refuses text that would change in a round trip through JSON, or that contains terminal escapes.
-func checkText(what, text string) error {
+func checkText(what, text string) error { return checkTextUpTo(what, text, maxText) }
+
+func checkTextUpTo(what, text string, limit int) error {
 	fault := ""
 	switch {
-	case len(text) > maxText:
-		fault = fmt.Sprintf("%d bytes, limit %d", len(text), maxText)
+	case len(text) > limit:
+		fault = fmt.Sprintf("%d bytes, limit %d", len(text), limit)
 	case !utf8.ValidString(text):
 		fault = "must be UTF-8"
 	case strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
@@ -120,11 +122,13 @@ func checkText(what, text string) error {
 	return refusef(signalbox.CodeUsage, "shorten it or write it as plain text", "invalid %s: %s", what, fault)
 }
 
-func requireText(what, text string) error {
+func requireText(what, text string) error { return requireTextUpTo(what, text, maxText) }
+
+func requireTextUpTo(what, text string, limit int) error {
 	if strings.TrimSpace(text) == "" {
 		return refusef(signalbox.CodeUsage, "the ledger records it for later readers", "the %s is empty", what)
 	}
-	return checkText(what, text)
+	return checkTextUpTo(what, text, limit)
 }
 
 // checkIDs validates ids. It takes pairs: what the id names, and the id.

@@ -125,12 +125,14 @@ type ProgressReported struct {
 	Percent  int    `json:"percent,omitempty"`
 }
 
-// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged, file size or plan.
+// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged, file size, plan or human.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
 	Summary string         `json:"summary,omitempty"`
 	Body    signalbox.Hash `json:"body,omitzero"`
+	// Commit is the commit whose merge the human rejected.
+	Commit string `json:"commit,omitempty"`
 }
 
 // The causes of rework.
@@ -451,6 +453,20 @@ type Retried struct {
 	Note string `json:"note,omitempty"`
 }
 
+// MessageSent records words of the human for the agent whose turn on the work is next, or for the one at work if it listens.
+type MessageSent struct {
+	Text string `json:"text"`
+	// Body is the blob with the text if it is long. Text is only its beginning then.
+	Body signalbox.Hash `json:"body,omitzero"`
+}
+
+// MessageDelivered records that an agent has got words of the human, while it worked or in the prompt of the turn that ends.
+type MessageDelivered struct {
+	Epoch uint64 `json:"epoch"`
+	// Messages is the list of sequences of the MessageSent events.
+	Messages []uint64 `json:"messages"`
+}
+
 func (PolicySet) eventType() string             { return TypePolicySet }
 func (PlanOpened) eventType() string            { return TypePlanOpened }
 func (TaskPlanned) eventType() string           { return TypeTaskPlanned }
@@ -496,3 +512,5 @@ func (Paused) eventType() string                { return TypePaused }
 func (Resumed) eventType() string               { return TypeResumed }
 func (Cancelled) eventType() string             { return TypeCancelled }
 func (Retried) eventType() string               { return TypeRetried }
+func (MessageSent) eventType() string           { return TypeMessageSent }
+func (MessageDelivered) eventType() string      { return TypeMessageDelivered }

@@ -250,6 +250,9 @@ func (c *company) speak() {
 	h := ReportSignal{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Signal: signal, Named: named, Fields: c.drawSaid()}
 	if c.oneIn(2) {
 		h.Turn = &Turn{Spent: Spent{Tokens: int64(c.between(0, 200))}}
+		for _, m := range w.Task.Messages {
+			h.Turn.Messages = append(h.Turn.Messages, m.Seq)
+		}
 	}
 	if c.oneIn(30) {
 		h.Epoch--
@@ -407,8 +410,27 @@ func (c *company) order() {
 	for w := range c.s.Works() {
 		works = append(works, w.ID)
 	}
+	if work := chooseOne(c, works...); work != "" && c.oneIn(3) {
+		c.steer(work)
+		return
+	}
 	what := chooseOne(c, OrderPause, OrderResume, OrderResume, OrderCancel, OrderRetry, OrderRetry, OrderApprove, OrderApprove)
 	c.try(Order{What: what, Work: chooseOne(c, works...), Actor: "op"})
+}
+
+// steer sends work back with words, or tells its agents something.
+func (c *company) steer(work string) {
+	c.n++
+	text := fmt.Sprintf("as I said %d times", c.n)
+	if c.oneIn(2) {
+		c.try(Tell{Work: work, Text: text, Actor: "op"})
+		return
+	}
+	d := c.try(Rework{Work: work, Text: text, Actor: "op", Reject: c.oneIn(3)})
+	if w, _ := c.s.Work(work); d.Err == nil && (w.Lease != nil || w.Phase != signalbox.PhaseImplementation && w.Phase != signalbox.PhaseDraft ||
+		w.Task.Findings[len(w.Task.Findings)-1].Summary != text || w.Task.Checked || w.Task.Counts != (Counts{})) {
+		c.fatalf("%s was sent back and is %+v, %+v", work, w, w.Task)
+	}
 }
 
 func (c *company) exit() {

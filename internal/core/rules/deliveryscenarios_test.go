@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"signalbox"
@@ -24,6 +25,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-large-files", "A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
 	{"delivery-red-base", "Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
+	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
 }
 
 func planned(b *box, p Policy, tasks ...PlanTask) {
@@ -331,6 +333,33 @@ func orders(b *box) {
 	b.say(b.dispatch(signalbox.RoleDeveloper), "divine_clarification")
 	order(OrderCancel, "")
 	order(OrderRetry, "")
+}
+
+func steering(b *box) {
+	p := policy()
+	p.ApproveMerge = true
+	planned(b, p, todo("t1"), todo("t2"))
+	tell := func(text string) uint64 { return b.do(Tell{Work: "t1", Text: text, Actor: "op"}).Seq }
+	first := tell("the names are in the glossary")
+	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	heard := tell("the build machine is slow today")
+	b.do(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{heard}})
+	b.sayMore(dev, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: "saved1", Messages: []uint64{first, heard}} })
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
+	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
+	b.do(Rework{Work: "t1", Text: "the message says Sie, and must say du", Actor: "op", Reject: true})
+	long := strings.Repeat("and every other message too. ", 200)
+	body, digest := LongText(long)
+	b.do(Rework{Work: "t1", Text: string(body), Body: digest, Actor: "op"})
+	b.do(Tell{Work: "t1", Text: long, Body: digest, Actor: "op"})
+	b.pass(time.Minute)
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "divine_clarification")
+	b.do(Rework{Work: "t1", Text: "ask nothing, and begin", Actor: "op"})
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	b.wantDispatch(signalbox.RoleCritic, "t1")
+	b.do(Rework{Work: "t1", Text: "no, begin again", Actor: "op"})
+	b.bring("t1", signalbox.PhaseReadyForMerge)
 }
 
 func spending(b *box) {

@@ -252,4 +252,6 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeResumed:               decodeAs[Resumed],
 	TypeCancelled:             decodeAs[Cancelled],
 	TypeRetried:               decodeAs[Retried],
+	TypeMessageSent:           decodeAs[MessageSent],
+	TypeMessageDelivered:      decodeAs[MessageDelivered],
 }

@@ -65,4 +65,6 @@ const (
 	TypeResumed               = "Resumed"
 	TypeCancelled             = "Cancelled"
 	TypeRetried               = "Retried"
+	TypeMessageSent           = "MessageSent"
+	TypeMessageDelivered      = "MessageDelivered"
 )

@@ -99,12 +99,17 @@ func shortenNotes(completed *signalbox.AgentSessionCompleted) {
 	if text == nil {
 		return
 	}
+	short := preview(string(text))
+	completed.Notes, completed.NotesBlob = &short, digest
+}
+
+// preview returns the beginning of a text that is stored as a blob.
+func preview(text string) string {
 	n := notesPreview
 	for n > 0 && text[n]&0xc0 == 0x80 { // not within a rune
 		n--
 	}
-	preview := string(text[:n]) + "…"
-	completed.Notes, completed.NotesBlob = &preview, digest
+	return text[:n] + "…"
 }
 
 // lease returns the lease that the signal is sent under. An empty Work means that the session never had it.

@@ -202,7 +202,7 @@ func TestHandlerDispatchDeveloperRework(t *testing.T) {
 				b.bring("t1", map[signalbox.Role]signalbox.Phase{signalbox.RoleCritic: signalbox.PhaseReadyForReview, signalbox.RoleAuditor: signalbox.PhaseReadyForMerge}[tt.role])
 				a := b.wantDispatch(tt.role, "t1")
 				d := b.sayMore(a, tt.signal, func(h *ReportSignal) { h.Body = signalbox.Hash{byte(i)} })
-				wantBody(t, d, ReworkOrdered{tt.cause, i, "said " + tt.signal, signalbox.Hash{byte(i)}})
+				wantBody(t, d, ReworkOrdered{Cause: tt.cause, Count: i, Summary: "said " + tt.signal, Body: signalbox.Hash{byte(i)}})
 				task := b.work("t1").Task
 				if task.Checked || task.Reviewed || tt.count(task.Counts) != i || len(task.Findings) != 1 || task.Findings[0].Body != (signalbox.Hash{byte(i)}) {
 					t.Errorf("task %+v", task)

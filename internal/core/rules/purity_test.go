@@ -128,7 +128,7 @@ var bodies = []body{
 	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, RemediationNeeded{}, BaselineAccepted{}, HealthAudited{}, RemediationRetried{},
 	RemediationEnded{}, ExpertRequested{}, ExpertAdvised{}, ExpertRegistered{}, SessionParked{}, SessionResumed{},
 	UnknownSignalRecovery{}, AgentSignalFailure{}, AgentFailed{}, RoleLimited{}, QuestionAsked{}, QuestionAnswered{},
-	FilesLocked{}, LocksYielded{}, FileWaited{}, OverlapNoted{}, Paused{}, Resumed{}, Cancelled{}, Retried{},
+	FilesLocked{}, LocksYielded{}, FileWaited{}, OverlapNoted{}, Paused{}, Resumed{}, Cancelled{}, Retried{}, MessageSent{}, MessageDelivered{},
 }
 
 // An event's type is the name of its Go type, decode knows it, and these tests do too.

@@ -281,7 +281,7 @@ func TestMergeConflictIsRework(t *testing.T) {
 		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 		m := b.dispatch(signalbox.RoleMerger)
 		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict in a.go", Body: signalbox.Hash{2}})
-		wantBody(t, d, ReworkOrdered{"merge", i + 1, "conflict in a.go", signalbox.Hash{2}})
+		wantBody(t, d, ReworkOrdered{Cause: "merge", Count: i + 1, Summary: "conflict in a.go", Body: signalbox.Hash{2}})
 		if task := b.work("t1").Task; task.Checked || task.Reviewed || task.Audited {
 			t.Errorf("task %+v", task)
 		}

@@ -88,6 +88,9 @@ type Turn struct {
 	Model string
 	// Thread is the program's own session, if what it reports is for all turns of that.
 	Thread *Thread
+	// Messages are the sequences of the messages in its prompt. They are delivered if the turn counts; otherwise leave them out, and the next
+	// agent gets them.
+	Messages []uint64
 }
 
 func (t *Turn) spent() Spent { return t.Spent.estimated(t.Estimated) }
@@ -262,7 +265,7 @@ func (d *decider) dispatchDeveloperRework(h report) {
 
 // rework sends work back to the developers, and asks the human when the limit is reached.
 func (d *decider) rework(h report, cause string, count, limit int, kind QuestionKind, summary string, body signalbox.Hash) {
-	d.recordFor(h, ReworkOrdered{cause, count, sanitize(summary, maxText), body})
+	d.recordFor(h, ReworkOrdered{Cause: cause, Count: count, Summary: sanitize(summary, maxText), Body: body})
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)

@@ -84,6 +84,9 @@ type Task struct {
 	Advice   []Advice  `json:"advice,omitempty"`
 	Overlaps []string  `json:"overlaps,omitempty"`
 	Context  string    `json:"context,omitempty"`
+	// Corrections are all findings with which the human sent the work back, and Messages the words of the human that no agent has got yet.
+	Corrections []Finding `json:"corrections,omitempty"`
+	Messages    []Message `json:"messages,omitempty"`
 	// Output is the output of the last agent.
 	Output signalbox.Hash `json:"output,omitzero"`
 
@@ -142,6 +145,8 @@ type Finding struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 	Work    string         `json:"work,omitempty"`
 	Seq     uint64         `json:"seq"`
+	// Actor is the human who sent the work back; "" if no human did.
+	Actor string `json:"actor,omitempty"`
 }
 
 // Advice is an expert's answer.

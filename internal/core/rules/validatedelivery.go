@@ -142,6 +142,17 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		if w.Task.Remedy != b.Remediation {
 			return "it does not wait for that remediation"
 		}
+	case ReworkOrdered:
+		if b.Cause == FindingHuman && (w.Done() || w.Task.Merge != nil || w.Task.Kind != KindTask && w.Task.Kind != KindRemediation) {
+			return "it is done, is being merged, or has no developer"
+		}
+		return commitFault(w, b.Commit)
+	case MessageSent:
+		if w.Done() {
+			return "it is done"
+		}
+	case MessageDelivered:
+		return deliveredFault(e, w, b)
 	case TaskReplanned:
 		if w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted {
 			return "only a task that is not completed can be replanned"

@@ -126,6 +126,11 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			return "sent back: the branch changes nothing", ""
 		case "file size": // ChecksRan already reported it
 			return "", ""
+		case rules.FindingHuman:
+			if b.Commit != "" {
+				return "merge of " + shortCommit(b.Commit) + " rejected by " + e.Actor + "; sent back", b.Summary
+			}
+			return "sent back by " + e.Actor, b.Summary
 		}
 		return b.Cause + " failed: " + b.Summary, ""
 	case rules.TypeConflictFound:
@@ -155,9 +160,18 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 		if len(b.Unblocked) > 0 {
 			text += "; " + strings.Join(b.Unblocked, ", ") + " can start"
 		}
-		return text, ""
+		return text, d.undelivered(e.Work)
 	}
 	return "", ""
+}
+
+// undelivered says that no agent got a message before the work was completed.
+func (d describer) undelivered(work string) string {
+	w, known := d.s.Work(work)
+	if !known || w.Task == nil || len(w.Task.Messages) == 0 {
+		return ""
+	}
+	return "no agent got your " + messages(len(w.Task.Messages))
 }
 
 // shortCommit returns the first characters of a commit.

@@ -62,7 +62,7 @@ func failed(cause rules.FailCause) string {
 // routine reports whether another event already explains why a lease ended.
 func routine(reason string) bool {
 	switch reason {
-	case "", "checks", "merge", "conflict", "health audit", "exit", "rate limit", "retry", "the run is cancelled", "the human is asked instead",
+	case "", "checks", "merge", "conflict", "health audit", "exit", "rate limit", "retry", rules.ReleasedForRework, "the run is cancelled", "the human is asked instead",
 		signalbox.NameExit, signalbox.NameUnknown:
 		return true
 	}
@@ -136,6 +136,14 @@ func (d describer) asking(e *signalbox.Event) (text, detail string) {
 	return "", ""
 }
 
+// messages returns the noun for a number of messages.
+func messages(n int) string {
+	if n == 1 {
+		return "message"
+	}
+	return count(n, "message")
+}
+
 func answerWith(question string) string { return "answer with: signalbox answer " + question + " TEXT" }
 
 // operator describes what people order.
@@ -162,6 +170,10 @@ func (d describer) operator(e *signalbox.Event) (text, detail string) {
 		return subject + "cancelled by " + e.Actor, as[rules.Cancelled](e).Reason
 	case rules.TypeRetried:
 		return subject + "restarted by " + e.Actor, as[rules.Retried](e).Note
+	case rules.TypeMessageSent:
+		return "message from " + e.Actor, as[rules.MessageSent](e).Text
+	case rules.TypeMessageDelivered:
+		return d.role(e) + " got your " + messages(len(as[rules.MessageDelivered](e).Messages)), ""
 	}
 	return "", ""
 }
