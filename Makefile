@@ -4,15 +4,16 @@
 # The program needs no C compiler; only the race detector does.
 export CGO_ENABLED = 0
 
-GO       ?= go
-FUZZTIME ?= 60s
-PREFIX   ?= /usr/local
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-BUILD    := $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
-PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+GO         ?= go
+FUZZTIME   ?= 60s
+PREFIX     ?= /usr/local
+GORELEASER ?= v2.14.3
+VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD      := $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+PLATFORMS  := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
 
 .DEFAULT_GOAL := help
-.PHONY: help build install test test-agents check format bench fault fuzz demo cross clean
+.PHONY: help build install test test-agents check format bench fault fuzz demo cross release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,13 +21,14 @@ help: ## list the targets
 build: ## build bin/signalbox
 	$(BUILD) -o bin/signalbox ./cmd/signalbox
 
-install: build ## install the program and its shell completions below PREFIX (/usr/local)
+install: build ## install the program, its manual pages and its completions below PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 		$(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 	install -m 755 bin/signalbox $(DESTDIR)$(PREFIX)/bin/signalbox
 	bin/signalbox completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/signalbox
 	bin/signalbox completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_signalbox
 	bin/signalbox completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/signalbox.fish
+	bin/signalbox manual $(DESTDIR)$(PREFIX)/share/man/man1
 
 # Go would reuse old results of the tests in test/, because it does not know that they build and run the program.
 test: ## run all tests
@@ -69,6 +71,9 @@ cross: ## build for every platform into dist/, with the licences of all linked m
 	done
 	$(GO) run ./scripts/licenses dist/THIRD_PARTY_LICENSES
 	cp LICENSE dist/
+
+release: ## build the archives of a release into dist/, without publishing them
+	$(GO) run github.com/goreleaser/goreleaser/v2@$(GORELEASER) release --snapshot --clean
 
 clean: ## remove bin/ and dist/
 	rm -rf bin dist

@@ -70,6 +70,7 @@ type commands struct {
 	Version  versionCommand   `cmd:"" help:"Print the version."`
 
 	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
+	Manual     manualCommand     `cmd:"" help:"Write the manual pages into a folder."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }

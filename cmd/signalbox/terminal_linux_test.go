@@ -348,6 +348,7 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	run("rehearse agent", "prompt", true, "agents.script", "--role", "developer", "--task", "A")
 	shown("completion", hostile)
 	quiet("completion", "bash")
+	shown("manual", hostile)
 	quiet("version")
 	shown("version", hostile)
 
