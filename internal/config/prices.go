@@ -15,17 +15,21 @@ const PricesDate = "2026-11-16"
 // builtinPrices are the list prices of standard service in dollars per million tokens on PricesDate, from the vendors' pages:
 // platform.claude.com/docs/en/about-claude/pricing, developers.openai.com/api/docs/pricing and ai.google.dev/gemini-api/docs/pricing.
 var builtinPrices = map[string][3]float64{ // input, output, cached
-	"claude-opus-4-0*":  {15, 75, 1.50},
-	"claude-opus-4-1*":  {15, 75, 1.50},
-	"claude-opus-4-20*": {15, 75, 1.50}, // with a date
-	"claude-opus-4-*":   {5, 25, 0.50},
-	"claude-opus-5*":    {5, 25, 0.50},
-	"claude-opus-5-5*":  {4, 20, 0.20},
-	"claude-sonnet-4*":  {3, 15, 0.30},
-	"claude-sonnet-5*":  {2, 10, 0.20},
-	"claude-haiku-4*":   {1, 5, 0.10},
-	"claude-fable-5*":   {10, 50, 1},
-	"claude-mythos-5*":  {10, 50, 1},
+	"claude-opus-4-0*":   {15, 75, 1.50},
+	"claude-opus-4-1*":   {15, 75, 1.50},
+	"claude-opus-4-20*":  {15, 75, 1.50}, // with a date
+	"claude-opus-4-*":    {5, 25, 0.50},
+	"claude-opus-5*":     {5, 25, 0.50},
+	"claude-opus-5-5*":   {4, 20, 0.20},
+	"claude-sonnet-4*":   {3, 15, 0.30},
+	"claude-sonnet-5*":   {2, 10, 0.20},
+	"claude-sonnet-5-5*": {2, 10, 0.10},
+	"claude-haiku-4*":    {1, 5, 0.10},
+	"claude-haiku-5*":    {0.50, 2.50, 0.05}, // for long prompts; short ones cost a fifth
+	"claude-fable-5*":    {10, 50, 1},
+	"claude-fable-5-1*":  {10, 50, 0.25},
+	"claude-mythos-5*":   {10, 50, 1},
+	"claude-mythos-5-1*": {10, 50, 0.25},
 
 	"gpt-5":          {1.25, 10, 0.125},
 	"gpt-5-*":        {1.25, 10, 0.125},
