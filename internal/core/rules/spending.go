@@ -236,3 +236,50 @@ func (s *State) WindowEnd(now time.Time) time.Time {
 	}
 	return time.Time{}
 }
+
+// BudgetUse is what was used of a budget since the human last extended it.
+type BudgetUse struct {
+	// Cap is CapRun or CapRole, and Role the role.
+	Cap    Cap
+	Role   signalbox.Role
+	Spent  Spent
+	Budget Budget
+	// Paused means that the human refused to extend the budget of the role.
+	Paused bool
+}
+
+// Budgets returns the use of the budgets of the run and of the roles that have one.
+func (s *State) Budgets() []BudgetUse {
+	p := s.delivery.Policy
+	if p == nil {
+		return nil
+	}
+	var uses []BudgetUse
+	if !p.Run.IsZero() {
+		uses = append(uses, BudgetUse{Cap: CapRun, Spent: s.delivery.Spent.minus(s.delivery.Granted), Budget: p.Run})
+	}
+	for _, b := range p.RoleBudgets {
+		if !b.Budget.IsZero() {
+			r := s.roleSpent(b.Role)
+			uses = append(uses, BudgetUse{CapRole, b.Role, r.Spent.minus(r.Granted), b.Budget, r.Paused})
+		}
+	}
+	return uses
+}
+
+// TaskBudget returns the use of the budget of a task; ok is false if it has none.
+func (s *State) TaskBudget(w *Work) (use BudgetUse, ok bool) {
+	if s.delivery.Policy == nil || w.Task == nil || w.Task.Kind == KindBaseline {
+		return BudgetUse{}, false
+	}
+	budget, _ := w.Task.budget(s.delivery.Policy)
+	return BudgetUse{Cap: CapTask, Spent: w.Task.Spent.minus(w.Task.Granted), Budget: budget}, !budget.IsZero()
+}
+
+// Window returns the tokens that were used in the current token window, and when it ends: zero if none has started.
+func (s *State) Window(now time.Time) (tokens int64, end time.Time) {
+	if p, use := s.delivery.Policy, s.delivery.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
+		return use.Tokens, use.Start.Add(p.Window.Every)
+	}
+	return 0, time.Time{}
+}
