@@ -274,6 +274,67 @@ func parseOwner(text []byte) map[string][]process.ID {
 	return agents
 }
 
+// RegisterFolder is the name of the register's folder in a box.
+const RegisterFolder = "crews"
+
+// Crew is an owner in a register.
+type Crew struct {
+	ID string
+	// Alive means that its process runs. Otherwise it was killed, and the next ReapOrphans releases what it held.
+	Alive bool
+	// Sessions are those that have an agent.
+	Sessions []string
+}
+
+// Crews returns the owners in a register, for people: it changes nothing, and an owner may join or leave at any time.
+func Crews(dir string) (crews []Crew, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the register: %w", err)
+	}
+	for _, entry := range entries {
+		owner, ok := strings.CutSuffix(entry.Name(), ownerSuffix)
+		if !ok || !entry.Type().IsRegular() {
+			continue
+		}
+		c, err := readOwner(filepath.Join(dir, entry.Name()))
+		if errors.Is(err, fs.ErrNotExist) { // it has just left
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the register: %w", err)
+		}
+		c.ID = owner
+		crews = append(crews, c)
+	}
+	return crews, nil
+}
+
+func readOwner(name string) (c Crew, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return c, err
+	}
+	defer func() { unlockAndClose(file) }()
+	locked, err := durable.TryLockFile(file) // for a moment, in which ReapOrphans takes a dead owner for a live one
+	if err != nil {
+		return c, err
+	}
+	c.Alive = !locked
+	text, err := io.ReadAll(io.LimitReader(file, maxOwner))
+	if c.Alive && runtime.GOOS == "windows" { // a locked file cannot be read there
+		return c, nil
+	}
+	for session := range parseOwner(text) {
+		c.Sessions = append(c.Sessions, session)
+	}
+	slices.Sort(c.Sessions)
+	return c, err
+}
+
+// maxOwner is more than an owner's file has.
+const maxOwner = 4 << 20
+
 // WaitForExit waits until an owner has left the register or is gone. It returns at once if there is no such owner on this machine.
 func WaitForExit(dir, owner string) {
 	file, err := os.OpenFile(filepath.Join(dir, owner+ownerSuffix), os.O_RDWR, 0)

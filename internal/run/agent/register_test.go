@@ -400,3 +400,32 @@ func TestAbandon(t *testing.T) {
 		t.Errorf("released again: %v", released)
 	}
 }
+
+// Crews reports who runs, with its agents, and who was killed, and changes nothing.
+func TestCrewsOfARegister(t *testing.T) {
+	dir := t.TempDir()
+	if crews, err := Crews(filepath.Join(dir, "none")); err != nil || len(crews) != 0 {
+		t.Fatalf("without a register: %v, %v", crews, err)
+	}
+	cmd, r := owner(t, dir)
+	want := []Crew{{ID: r.Owner, Alive: true, Sessions: []string{r.Owner + ".0", r.Owner + ".2"}}}
+	for range 2 {
+		crews, err := Crews(dir)
+		if diff := cmp.Diff(want, crews); err != nil || diff != "" {
+			t.Fatalf("while it runs (-want +got): %v\n%s", err, diff)
+		}
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	WaitForExit(dir, r.Owner)
+	want[0].Alive = false
+	for range 2 {
+		crews, err := Crews(dir)
+		if diff := cmp.Diff(want, crews); err != nil || diff != "" {
+			t.Fatalf("after it was killed (-want +got): %v\n%s", err, diff)
+		}
+	}
+	if ended, err := ReapOrphans(dir, soon, func(string) error { return nil }); ended == 0 || err != nil {
+		t.Errorf("reaped %d agents: %v", ended, err)
+	}
+}

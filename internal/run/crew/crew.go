@@ -201,7 +201,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	if err := c.removeLeftovers(ctx); err != nil {
 		return nil, err
 	}
-	owner, err := agent.Join(c.file("crews"))
+	owner, err := agent.Join(c.file(agent.RegisterFolder))
 	if err != nil {
 		return nil, err
 	}

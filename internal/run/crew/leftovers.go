@@ -26,7 +26,7 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 	}
 	// A crew that joins from now on writes newer files. The second allows for file systems with coarse timestamps.
 	before := time.Now().Add(-time.Second)
-	if empty, err := agent.Empty(c.file("crews")); !empty || err != nil {
+	if empty, err := agent.Empty(c.file(agent.RegisterFolder)); !empty || err != nil {
 		return err
 	}
 	var errs []error

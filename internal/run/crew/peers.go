@@ -30,7 +30,9 @@ func (s *session) lockWork(ctx context.Context) (*durable.Lock, error) {
 	return lock, nil
 }
 
-func (c *Crew) lockFile(work string) string { return filepath.Join(c.file("crews"), work+".lock") }
+func (c *Crew) lockFile(work string) string {
+	return filepath.Join(c.file(agent.RegisterFolder), work+".lock")
+}
 
 // succeedsPeer reports whether the previous lease of the work belonged to another crew.
 func (s *session) succeedsPeer() bool {
@@ -57,7 +59,7 @@ func (c *Crew) watchPeers(ctx context.Context) {
 		}
 		c.watched[peer] = true
 		go func() { // Run does not wait for it, because nothing can interrupt it
-			agent.WaitForExit(c.file("crews"), peer)
+			agent.WaitForExit(c.file(agent.RegisterFolder), peer)
 			retryUntil(ctx, c.opts.delays.retry, func() bool {
 				err := c.reapOrphans(ctx)
 				if err != nil && ctx.Err() == nil {
@@ -83,7 +85,7 @@ func (c *Crew) leasesOf(owner string) (releases []rules.Release) {
 
 // reapOrphans ends the agents of crews that were killed, and releases their leases, which would otherwise last until they expire.
 func (c *Crew) reapOrphans(ctx context.Context) error {
-	_, err := agent.ReapOrphans(c.file("crews"), c.box.Config.Grace, func(owner string) error {
+	_, err := agent.ReapOrphans(c.file(agent.RegisterFolder), c.box.Config.Grace, func(owner string) error {
 		for _, release := range c.leasesOf(owner) {
 			if _, err := c.box.Engine.Do(ctx, release); err != nil && !isRefusal(err) {
 				return err
