@@ -3,11 +3,12 @@ package progress
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
+
+	"signalbox/internal/run/show"
 )
 
 // board draws a view in at most height lines, none wider than width.
@@ -37,26 +38,13 @@ const minWidth = 40
 
 // drawing controls how a board is drawn.
 type drawing struct {
-	paint       palette
+	paint       show.Palette
 	frame       int  // of the spinner
 	offset      int  // of the scrolled lanes
 	final       bool // the last board, which takes no keys
 	idle        bool // the board stays until something happens
 	legend      bool // explains the signs
 	confirmStop bool // asks whether to stop the run
-}
-
-// palette has a style for each meaning. The zero palette has no colours.
-type palette struct {
-	strong, faint, good, busy, warn, bad lipgloss.Style
-	on                                   bool
-}
-
-func (p palette) with(s lipgloss.Style, text string) string {
-	if !p.on || text == "" {
-		return text
-	}
-	return s.Render(text)
 }
 
 type boardPainter struct {
@@ -66,12 +54,12 @@ type boardPainter struct {
 	now   time.Time
 }
 
-func (b *boardPainter) strong(s string) string { return b.d.paint.with(b.d.paint.strong, s) }
-func (b *boardPainter) faint(s string) string  { return b.d.paint.with(b.d.paint.faint, s) }
-func (b *boardPainter) good(s string) string   { return b.d.paint.with(b.d.paint.good, s) }
-func (b *boardPainter) busy(s string) string   { return b.d.paint.with(b.d.paint.busy, s) }
-func (b *boardPainter) warn(s string) string   { return b.d.paint.with(b.d.paint.warn, s) }
-func (b *boardPainter) bad(s string) string    { return b.d.paint.with(b.d.paint.bad, s) }
+func (b *boardPainter) strong(s string) string { return b.d.paint.Strong(s) }
+func (b *boardPainter) faint(s string) string  { return b.d.paint.Faint(s) }
+func (b *boardPainter) good(s string) string   { return b.d.paint.Good(s) }
+func (b *boardPainter) busy(s string) string   { return b.d.paint.Busy(s) }
+func (b *boardPainter) warn(s string) string   { return b.d.paint.Warn(s) }
+func (b *boardPainter) bad(s string) string    { return b.d.paint.Bad(s) }
 
 // head draws the name of the plan, the totals and the progress bar.
 func (b *boardPainter) head() []string {
@@ -209,14 +197,7 @@ func (b *boardPainter) explained() (lines []string) {
 }
 
 // shortened returns the first of some texts that fits, or the last one, cut.
-func (b *boardPainter) shortened(texts ...string) string {
-	for _, text := range texts {
-		if lipgloss.Width(text) <= b.width-2 {
-			return text
-		}
-	}
-	return cut(texts[len(texts)-1], b.width-2)
-}
+func (b *boardPainter) shortened(texts ...string) string { return show.Shortest(b.width-2, texts...) }
 
 // wanted counts what waits for the user.
 func (b *boardPainter) wanted() string {
@@ -270,38 +251,10 @@ func (b *boardPainter) box(room int) []string {
 }
 
 // cut shortens printable text to a width on the terminal.
-func cut(text string, width int) string {
-	if width <= 0 {
-		return ""
-	}
-	if lipgloss.Width(text) <= width {
-		return text
-	}
-	runes := []rune(text)
-	runes = runes[:min(len(runes), 4*width)] // bounds the search for text full of combining marks
-	tooLong := sort.Search(len(runes), func(n int) bool { return lipgloss.Width(string(runes[:n+1])) > width-1 })
-	return string(runes[:tooLong]) + "…"
-}
+func cut(text string, width int) string { return show.Cut(text, width) }
 
 // fit cuts or pads text to a width.
-func fit(text string, width int) string {
-	text = cut(text, width)
-	return text + strings.Repeat(" ", max(width-lipgloss.Width(text), 0))
-}
+func fit(text string, width int) string { return show.Fit(text, width) }
 
 // wrap breaks printable text into at most n lines, at spaces where there are any.
-func wrap(text string, width, n int) []string {
-	var lines []string
-	for len(lines) < n-1 && lipgloss.Width(text) > width {
-		head := strings.TrimSuffix(cut(text, width+1), "…")
-		if at := strings.LastIndex(head, " "); at > len(head)/2 {
-			head = head[:at]
-		}
-		if head == "" {
-			break
-		}
-		lines = append(lines, strings.TrimRight(head, " "))
-		text = strings.TrimLeft(text[len(head):], " ")
-	}
-	return append(lines, cut(text, width))
-}
+func wrap(text string, width, n int) []string { return show.Wrap(text, width, n) }

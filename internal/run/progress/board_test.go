@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
 )
 
 // tellAll makes a story of n events.
@@ -59,7 +60,7 @@ func TestBoardFootOfNarrowTerminals(t *testing.T) {
 
 func TestTheTimeOfAnAgentIsNeverCut(t *testing.T) {
 	b := boardPainter{now: playBegins.Add(99 * time.Second)}
-	l := lane{is: laneAtWork, who: "health auditor", attempt: 2, since: playBegins, reworks: 1, failures: 2}
+	l := lane{is: inspect.Working, who: "health auditor", attempt: 2, since: playBegins, reworks: 1, failures: 2}
 	for width, want := range map[int]string{40: "health auditor (2nd) 1m39s ↺1 !2", 26: "health auditor 1m39s ↺1 !2", 20: "health … 1m39s ↺1 !2"} {
 		if got := b.whoOf(l, width); got != want {
 			t.Errorf("%d: %q, want %q", width, got, want)

@@ -10,6 +10,7 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
 )
 
 // layout holds the widths of the columns.
@@ -114,15 +115,15 @@ func (b *boardPainter) maxOffset(room int) int {
 // urgency orders lanes if there is no room for all.
 func urgency(l lane) int {
 	switch l.is {
-	case laneAsking:
+	case inspect.Asking, inspect.NeedsApproval:
 		return 0
-	case laneAtWork:
+	case inspect.Working:
 		return 1
-	case laneParked, laneInRemediation:
+	case inspect.Parked, inspect.InRemediation:
 		return 2
-	case laneReady:
+	case inspect.Ready:
 		return 3
-	case laneWaiting, lanePaused:
+	case inspect.Waiting, inspect.Paused:
 		return 4
 	}
 	return 5
@@ -133,11 +134,11 @@ func more(hidden []lane, above int) string {
 	counts := map[string]int{}
 	for _, l := range hidden {
 		switch l.is {
-		case laneDone:
+		case inspect.Completed:
 			counts["done"]++
-		case laneCancelled:
+		case inspect.Cancelled:
 			counts["cancelled"]++
-		case laneAtWork, laneParked:
+		case inspect.Working, inspect.Parked:
 			counts["running"]++
 		default:
 			counts["waiting"]++
@@ -170,12 +171,12 @@ func (b *boardPainter) columns(l layout) string {
 }
 
 // hasActivity reports whether there is an activity to show.
-func (l lane) hasActivity() bool { return l.is == laneAtWork && (l.note != "" || l.percent > 0) }
+func (l lane) hasActivity() bool { return l.is == inspect.Working && (l.note != "" || l.percent > 0) }
 
 // drawOne draws a task's track, and below it what its agent does.
 func (b *boardPainter) drawOne(l layout, lane lane) []string {
 	id, title := fit(lane.id, l.ids), fit(lane.title, l.title)
-	if lane.is == laneDone || lane.is == laneCancelled {
+	if lane.is == inspect.Completed || lane.is == inspect.Cancelled {
 		id, title = b.faint(id), b.faint(title)
 	} else {
 		id = b.strong(id)
@@ -231,24 +232,24 @@ func (b *boardPainter) singleStop(l layout, lane lane) string {
 // stop draws the sign at the stage of a task.
 func (b *boardPainter) stop(lane lane) string {
 	switch lane.is {
-	case laneAtWork:
+	case inspect.Working:
 		if b.d.final {
 			return b.busy("◉")
 		}
 		return b.busy(spinner[b.d.frame%len(spinner)])
-	case laneAsking:
+	case inspect.Asking, inspect.NeedsApproval:
 		return b.warn("?")
-	case laneInRemediation:
+	case inspect.InRemediation:
 		return b.bad("!")
-	case laneParked:
+	case inspect.Parked:
 		return b.warn("‖")
-	case lanePaused:
+	case inspect.Paused:
 		return b.warn("‖")
-	case laneCancelled:
+	case inspect.Cancelled:
 		return b.bad("✕")
-	case laneDone:
+	case inspect.Completed:
 		return b.good("✓")
-	case laneWaiting:
+	case inspect.Waiting:
 		return b.faint("○")
 	}
 	return b.strong("◎")
@@ -264,7 +265,7 @@ func (b *boardPainter) whoOf(lane lane, width int) string {
 		marks += fmt.Sprintf(" !%d", lane.failures)
 	}
 	width -= lipgloss.Width(marks)
-	if lane.is == laneAtWork {
+	if lane.is == inspect.Working {
 		return b.busy(b.atWork(lane, width)) + b.warn(marks)
 	}
 	text, paint := b.waitingFor(lane)
@@ -282,20 +283,20 @@ func (b *boardPainter) atWork(lane lane, width int) string {
 
 func (b *boardPainter) waitingFor(lane lane) (string, func(string) string) {
 	switch lane.is {
-	case laneAsking:
+	case inspect.Asking, inspect.NeedsApproval:
 		return lane.note, b.warn
-	case laneInRemediation:
+	case inspect.InRemediation:
 		return "blocked by " + lane.note, b.bad
-	case laneParked:
+	case inspect.Parked:
 		return "waiting for " + lane.note, b.warn
-	case laneWaiting:
+	case inspect.Waiting:
 		return "blocked by " + lane.note, b.faint
-	case lanePaused:
+	case inspect.Paused:
 		return "paused", b.warn
-	case laneCancelled:
+	case inspect.Cancelled:
 		return "cancelled", b.bad
-	case laneDone:
-		return formatDuration(lane.formatDuration), b.faint
+	case inspect.Completed:
+		return formatDuration(lane.took), b.faint
 	}
 	return "ready", b.strong
 }

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+
+	"signalbox/internal/run/show"
 )
 
 const (
@@ -71,7 +73,7 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.width, m.height = msg.Width, msg.Height
 	case tea.BackgroundColorMsg:
 		m.screen.dark = msg.IsDark()
-		m.drawing.paint = paletteFor(m.screen.colours, m.screen.dark)
+		m.drawing.paint = show.NewPalette(m.screen.colours, m.screen.dark)
 	case viewMsg:
 		m.view, m.now = msg.view, time.Now()
 		return m, m.next()

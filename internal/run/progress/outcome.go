@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
 
@@ -158,15 +158,15 @@ func writeTasks(text *strings.Builder, s *rules.State, width int) {
 	table := [][]string{{"TASK", "NOW", "AGENTS", "REWORKS", "TIME", "COST", "TITLE"}}
 	approvals := s.Approvals()
 	for _, w := range works {
-		effort, now := effortOf(w), stateOf(w)
+		effort, now := inspect.NewEffort(w), stateOf(w)
 		if slices.Contains(approvals, w.ID) {
 			now = "needs approval"
 		}
-		table = append(table, []string{w.ID, now, strconv.Itoa(effort.agents), strconv.Itoa(effort.reworks),
-			orDash(effort.formatDuration > 0, formatDuration(effort.formatDuration)), orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), oneLine(w.Title)})
+		table = append(table, []string{w.ID, now, strconv.Itoa(effort.Attempts), strconv.Itoa(effort.Reworks),
+			orDash(effort.AgentSeconds > 0, formatDuration(time.Duration(effort.AgentSeconds*float64(time.Second)))), orDash(w.Task.Spent.CostMicros > 0, dollars(w.Task.Spent.CostMicros)), oneLine(w.Title)})
 	}
 	text.WriteString("\n")
-	for _, row := range fitTable(table, width) {
+	for _, row := range show.Table(table, width) {
 		text.WriteString(row + "\n")
 	}
 	if done > 0 {
@@ -174,79 +174,11 @@ func writeTasks(text *strings.Builder, s *rules.State, width int) {
 	}
 }
 
-// columnGap is the space between two columns of a table.
-const columnGap = "  "
-
-// fitTable formats rows whose last column is a title. To fit a width it shortens the titles and, if little would remain of them, leaves out
-// columns after the second, and the titles last: ids and states are always complete. A width of 0 means no limit.
-func fitTable(rows [][]string, width int) (lines []string) {
-	const enough = 16 // of a title, to recognise the task
-	columns := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			columns[i] = max(columns[i], lipgloss.Width(cell))
-		}
-	}
-	title := len(columns) - 1
-	next, room := 2, columns[title] // the column after the second, and the width of the titles
-	if width > 0 {
-		left := width
-		for _, column := range columns[:title] {
-			left -= column + len(columnGap)
-		}
-		for ; next < title && left < min(columns[title], enough); next++ {
-			left += columns[next] + len(columnGap)
-		}
-		if room = min(room, left); room < lipgloss.Width(rows[0][title]) {
-			room = 0
-		}
-	}
-	for _, row := range rows {
-		line := ""
-		for i, cell := range row[:title] {
-			if i < 2 || i >= next {
-				line += fit(cell, columns[i]) + columnGap
-			}
-		}
-		lines = append(lines, strings.TrimRight(line+cut(row[title], room), " "))
-	}
-	return lines
-}
-
 func orDash(known bool, text string) string {
 	if !known {
 		return "-"
 	}
 	return text
-}
-
-// effort is what a task has taken so far.
-type effort struct {
-	agents, reworks int
-	formatDuration  time.Duration // working time of agents
-}
-
-func effortOf(w *rules.Work) effort {
-	var t effort
-	for _, n := range w.Task.Starts {
-		t.agents += n
-	}
-	judged := false // checked or reviewed since the last developer
-	for _, tenure := range w.Tenures() {
-		switch tenure.Role {
-		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
-			if judged {
-				t.reworks++
-			}
-			judged = false
-		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
-			judged = true
-		}
-		if tenure.Role != signalbox.RoleCI && tenure.Role != signalbox.RoleMerger && !tenure.To.IsZero() {
-			t.formatDuration += tenure.To.Sub(tenure.From)
-		}
-	}
-	return t
 }
 
 // stateOf returns the state of a task in a word or two.
@@ -272,8 +204,8 @@ func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed
 	agents, reworks := 0, 0
 	for w := range s.Works() {
 		if w.Task != nil {
-			effort := effortOf(w)
-			agents, reworks = agents+effort.agents, reworks+effort.reworks
+			effort := inspect.NewEffort(w)
+			agents, reworks = agents+effort.Attempts, reworks+effort.Reworks
 		}
 	}
 	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))

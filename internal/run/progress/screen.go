@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
 
@@ -127,7 +128,7 @@ func (s *screen) Show(ctx context.Context) error {
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	s.catchUp(ctx) // best effort: follow reports errors
 	v, seq := s.view()
-	m := &screenModel{screen: s, view: v, drawing: drawing{paint: paletteFor(s.colours, s.dark)}}
+	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark)}}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))
 	following, stop := context.WithCancel(ctx)
@@ -222,19 +223,4 @@ func (s *screen) follow(ctx context.Context, program *tea.Program, seq uint64) e
 		case <-ctx.Done():
 		}
 	}
-}
-
-// paletteFor returns colours that are readable on a dark or light background.
-func paletteFor(colours, dark bool) palette {
-	plain := lipgloss.NewStyle()
-	p := palette{strong: plain.Bold(true), faint: plain.Faint(true), good: plain, busy: plain, warn: plain.Bold(true), bad: plain.Bold(true), on: true}
-	if !colours {
-		return p
-	}
-	either := lipgloss.LightDark(dark)
-	p.good = plain.Foreground(either(lipgloss.Color("28"), lipgloss.Color("2")))
-	p.busy = plain.Foreground(either(lipgloss.Color("25"), lipgloss.Color("14")))
-	p.warn = plain.Foreground(either(lipgloss.Color("130"), lipgloss.Color("3")))
-	p.bad = plain.Foreground(either(lipgloss.Color("160"), lipgloss.Color("9")))
-	return p
 }

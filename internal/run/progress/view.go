@@ -3,13 +3,13 @@ package progress
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
 )
 
 // view holds what a screen shows, as plain values, so that drawing is a function of them. Its text is already escaped.
@@ -49,27 +49,12 @@ const (
 	stageDone
 )
 
-// condition is what a task does or waits for at its stage.
-type condition int
-
-const (
-	laneAtWork        condition = iota
-	laneAsking                  // for the human
-	laneInRemediation           // waits for a remediation
-	laneParked                  // its agent waits for an expert or a file
-	laneReady                   // waits for a slot
-	laneWaiting                 // for other tasks
-	lanePaused                  // by order
-	laneCancelled               // by order
-	laneDone
-)
-
 // lane is one task on the board.
 type lane struct {
 	id, title string
 	kind      rules.Kind
 	at        stage
-	is        condition
+	is        inspect.Condition
 	// who is at work, which attempt of its role it is, and since when.
 	who     string
 	attempt int
@@ -77,9 +62,9 @@ type lane struct {
 	// reworks counts how often it was sent back, failures how often an agent failed or sent no valid signal.
 	reworks, failures int
 	// note is what the task waits for, or what its agent is doing.
-	note           string
-	percent        int
-	formatDuration time.Duration // of a task that is done
+	note    string
+	percent int
+	took    time.Duration // of a task that is done
 }
 
 // newView makes a view of the state. live is the activity of agents, by session.
@@ -96,8 +81,8 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 		if !s.InPlan(w) || w.Task.Kind != rules.KindTask && w.Done() {
 			continue
 		}
-		l := laneOf(s, w, live)
-		if l.is == laneAtWork {
+		l := laneOf(s, w, now, live)
+		if l.is == inspect.Working {
 			v.running++
 		}
 		v.drafts = v.drafts || l.at == stageDraft
@@ -152,101 +137,31 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 	return notices
 }
 
-func laneOf(s *rules.State, w *rules.Work, live map[string]string) lane {
-	t := w.Task
-	phase := w.Phase
-	if phase == signalbox.PhaseBlocked {
-		phase = w.BlockedFrom
-	}
-	effort := effortOf(w)
-	l := lane{id: w.ID, title: onScreen(w.Title), kind: t.Kind, at: stageOf(phase, t), reworks: effort.reworks, failures: t.Counts.Unknown + t.Counts.Incompletes, formatDuration: effort.formatDuration}
-	for _, n := range t.Timeouts {
-		l.failures += n
-	}
-	if t.Progress != nil && w.Lease != nil && w.Present != nil && !t.Progress.At.Before(w.Present.From) {
-		l.percent = t.Progress.Percent
-		l.note = onScreen(t.Progress.Activity)
-	}
-	switch {
-	case w.Phase == signalbox.PhaseCompleted:
-		l.is, l.at = laneDone, stageDone
-	case t.Cancelled != "":
-		l.is, l.note = laneCancelled, onScreen(t.Cancelled)
-	case w.Lease != nil && t.Parked != nil:
-		l.is, l.who, l.since, l.note = laneParked, roleName(w), since(w), onScreen(t.Parked.For)
-	case w.Lease != nil:
-		l.is, l.who, l.since, l.attempt = laneAtWork, roleName(w), since(w), t.Starts[w.Lease.Role]
-		if text := live[w.Lease.Session]; text != "" {
+func laneOf(s *rules.State, w *rules.Work, now time.Time, live map[string]string) lane {
+	t := inspect.NewTask(s, w, now)
+	l := lane{id: t.ID, title: onScreen(t.Title), kind: t.Kind, at: stageOf(t), is: t.Condition, reworks: t.Reworks, failures: t.Failures,
+		note: onScreen(t.WaitsFor), took: time.Duration(t.AgentSeconds * float64(time.Second))}
+	switch t.Condition {
+	case inspect.Working:
+		l.who, l.since, l.attempt, l.percent, l.note = onScreen(t.Worker.Name()), t.Worker.Since, t.Worker.Attempt, t.Worker.Percent, onScreen(t.Worker.Activity)
+		if text := live[t.Worker.Session]; text != "" {
 			l.note = onScreen(text)
 		}
-	case len(t.Questions) > 0:
-		l.is, l.note = laneAsking, "asks "+strings.Join(t.Questions, ", ")
-	case t.Remedy != "":
-		l.is, l.note = laneInRemediation, t.Remedy
-	case t.Paused:
-		l.is = lanePaused
-	default:
-		l.is, l.note = waitsFor(s, w)
+	case inspect.Parked:
+		l.who, l.since, l.percent = onScreen(t.Worker.Name()), t.Worker.Since, t.Worker.Percent
+	case inspect.Asking:
+		l.note = "asks " + l.note
+	case inspect.NeedsApproval:
+		l.note = "needs approval"
 	}
 	return l
 }
 
-func since(w *rules.Work) time.Time {
-	if w.Present == nil {
-		return time.Time{}
-	}
-	return w.Present.From
-}
+// onScreen returns text on one line that is safe for a terminal.
+func onScreen(text string) string { return show.OnScreen(text) }
 
-func roleName(w *rules.Work) string {
-	switch {
-	case w.Lease.Role == signalbox.RoleCI:
-		return "checks"
-	case w.Lease.Role == signalbox.RoleExpert && w.Task.Expert != "":
-		return onScreen(w.Task.Expert)
-	}
-	return strings.ReplaceAll(strings.TrimPrefix(string(w.Lease.Role), "business-"), "-", " ")
-}
-
-// onScreen returns text on one line that is safe for a terminal: escaped, and with few combining marks per letter, because
-// stacks of them would spill over other lines.
-func onScreen(text string) string {
-	marks := 0
-	return strings.Map(func(r rune) rune {
-		if !unicode.In(r, unicode.Mn, unicode.Me) {
-			marks = 0
-			return r
-		}
-		if marks++; marks > maxMarks {
-			return -1
-		}
-		return r
-	}, oneLine(text))
-}
-
-// maxMarks is the most combining marks per letter.
-const maxMarks = 3
-
-// waitsFor reports whether a task is ready, or what it waits for.
-func waitsFor(s *rules.State, w *rules.Work) (condition, string) {
-	var open []string
-	for _, id := range s.OpenBlockers(w) {
-		if b, known := s.Work(id); known && b.Task != nil && b.Task.Cancelled != "" {
-			id += " (cancelled)"
-		}
-		open = append(open, id)
-	}
-	if len(open) > 0 {
-		return laneWaiting, strings.Join(open, ", ")
-	}
-	if s.WaitsForApproval(w) {
-		return laneAsking, "needs approval"
-	}
-	return laneReady, ""
-}
-
-func stageOf(phase signalbox.Phase, t *rules.Task) stage {
-	switch phase {
+func stageOf(t inspect.Task) stage {
+	switch t.Step {
 	case signalbox.PhaseDraft:
 		return stageDraft
 	case signalbox.PhaseCIPending:

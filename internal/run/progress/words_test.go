@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"charm.land/lipgloss/v2"
-	"github.com/google/go-cmp/cmp"
-
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
 )
 
 // eventAbout is an event with a body.
@@ -184,7 +182,7 @@ func TestTimeIsWhatAgentsWorked(t *testing.T) {
 	p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "eight", Actor: "ann"})
 	p.develop("T1")
 	w, _ := p.s.Work("T1")
-	if effort := effortOf(w); effort.agents != 2 || effort.formatDuration != 4*time.Second {
+	if effort := inspect.NewEffort(w); effort.Attempts != 2 || effort.AgentSeconds != 4 {
 		t.Errorf("%+v", effort)
 	}
 }
@@ -218,60 +216,6 @@ func TestPlainLinesWithoutAPlan(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5})
 	if text := plainLines(p); !strings.HasSuffix(text.String(), "counter: "+noPlan+"\n") {
 		t.Error(text)
-	}
-}
-
-// The table at the end of a run fits the terminal: titles are shortened first, then columns are left out. Ids and states are complete.
-func TestTableFits(t *testing.T) {
-	rows := [][]string{
-		{"TASK", "NOW", "AGENTS", "REWORKS", "TIME", "COST", "TITLE"},
-		{"T1", "done", "3", "0", "1m20s", "$0.12", "write the manual"},
-		{"sprint2.T14", "needs approval", "12", "4", "1h20m", "-", "a title that is much longer than what any terminal of eighty columns has room for"},
-		{"T3", "asks Q-1", "0", "0", "-", "-", "翻訳されたタイトルは幅が二倍になるので早く切られなければならない"},
-	}
-	for _, test := range []struct {
-		width int
-		want  string
-	}{
-		{80, `
-TASK         NOW             AGENTS  REWORKS  TIME   COST   TITLE
-T1           done            3       0        1m20s  $0.12  write the manual
-sprint2.T14  needs approval  12      4        1h20m  -      a title that is muc…
-T3           asks Q-1        0       0        -      -      翻訳されたタイトル…
-`},
-		{60, `
-TASK         NOW             TIME   COST   TITLE
-T1           done            1m20s  $0.12  write the manual
-sprint2.T14  needs approval  1h20m  -      a title that is …
-T3           asks Q-1        -      -      翻訳されたタイト…
-`},
-		{36, `
-TASK         NOW             TITLE
-T1           done            write …
-sprint2.T14  needs approval  a titl…
-T3           asks Q-1        翻訳さ…
-`},
-		{30, `
-TASK         NOW
-T1           done
-sprint2.T14  needs approval
-T3           asks Q-1
-`},
-	} {
-		lines := fitTable(rows, test.width)
-		if diff := cmp.Diff(test.want, "\n"+strings.Join(lines, "\n")+"\n"); diff != "" {
-			t.Errorf("%d columns: %s", test.width, diff)
-		}
-		for _, line := range lines {
-			if got := lipgloss.Width(line); got > test.width {
-				t.Errorf("%d columns: a line has %d", test.width, got)
-			}
-		}
-	}
-	for i, line := range fitTable(rows, 0) {
-		if !strings.HasSuffix(line, "  "+rows[i][6]) {
-			t.Errorf("without a terminal: %q", line)
-		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/internal/text"
@@ -46,9 +47,6 @@ type statusSnapshot struct {
 	Approvals int                   `json:"approvals"`
 	Waiting   schema.List[string]   `json:"waiting_for"`
 }
-
-// standingByHand is the standing of a box that has work but no plan.
-const standingByHand rules.Standing = "by_hand"
 
 // phaseCounts has the number of work items in each phase.
 type phaseCounts struct {
@@ -113,7 +111,7 @@ func (s *statusSnapshot) flags() (flags []brief.Flag) {
 	case s.Standing == rules.StandingComplete:
 		flags = append(flags, brief.Flag{Flag: "plan_complete", Severity: brief.Success, Message: "Every task of the plan is completed"})
 	}
-	if s.Standing == standingByHand {
+	if s.Standing == inspect.StandingByHand {
 		flags = append(flags, brief.Flag{Flag: "by_hand", Severity: brief.Info,
 			Message: fmt.Sprintf("%d work item%s opened by hand, and no plan", s.Work, text.Plural(s.Work))})
 	}
@@ -158,9 +156,10 @@ func (s *Server) addStatus() {
 }
 
 func (s *Server) status(b *box.Box, state *rules.State, client Client, caller callerSessions, now time.Time) statusSnapshot {
-	run := state.Status(now)
-	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: state.Seq(), Tasks: run.Tasks, Completed: run.Completed,
-		Questions: len(run.Questions), Approvals: len(run.Approvals), Exits: s.exitEnabled(), Client: client.Name}
+	run := inspect.NewStatus(state, now)
+	status := statusSnapshot{Box: b.ID(), Standing: run.Standing, Events: run.Events, Tasks: run.Counts.Tasks, Completed: run.Counts.Completed,
+		Exits: s.exitEnabled(), Client: client.Name}
+	status.Questions, status.Approvals = run.Waiting()
 	for _, role := range client.Roles {
 		status.Roles = append(status.Roles, string(role))
 	}
@@ -196,9 +195,6 @@ func (s *Server) status(b *box.Box, state *rules.State, client Client, caller ca
 			}
 			status.Mine = append(status.Mine, heldWork{w.ID, w.Phase, lease.Session, lease.Epoch, lease.Expires.UTC(), w.Task != nil})
 		}
-	}
-	if run.Standing == rules.StandingEmpty && status.Work > 0 {
-		status.Standing, run.Reasons = standingByHand, nil // they say that there is no plan
 	}
 	for _, reason := range run.Reasons[:min(len(run.Reasons), maxShort)] {
 		status.Waiting = append(status.Waiting, oneLine(reason, 2*maxTitle))

@@ -1,0 +1,404 @@
+// Package inspect answers what is going on in a box: the status of the whole box, and one task in detail. It only reads. Its answers
+// are plain structs with JSON tags, the same for the command line, MCP and other programs; package render prints them for people.
+//
+// Text in the answers may come from agents. Whoever shows it escapes it.
+package inspect
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agent"
+	"signalbox/internal/run/crew"
+)
+
+// Status is what is going on in a box.
+type Status struct {
+	Box string `json:"box"`
+	// At is the time of the status, and Events the number of events on the ledger then.
+	At       time.Time      `json:"at"`
+	Events   uint64         `json:"events"`
+	Standing rules.Standing `json:"standing"`
+	// Reasons say what the run waits for if nothing can continue. Wake is when it continues by itself, if it waits for a time.
+	Reasons []string   `json:"reasons"`
+	Wake    *time.Time `json:"wake,omitempty"`
+	// Crews are the runs and workers that are registered on this machine.
+	Crews []Crew `json:"crews"`
+	// Paused means that the whole run is paused. Cancelled says why it is cancelled.
+	Paused    bool   `json:"paused"`
+	Cancelled string `json:"cancelled,omitempty"`
+	Plans     []Plan `json:"plans"`
+	Counts    Counts `json:"counts"`
+	// Tasks are the work items that are neither done nor merely wait for their turn. Counts has the others.
+	Tasks []Task `json:"tasks"`
+	// Requests are what waits for the human.
+	Requests []Request `json:"requests"`
+	Spending Spending  `json:"spending"`
+	Base     Base      `json:"base"`
+	// RateLimits are the roles of which no agent can start for a time.
+	RateLimits []RateLimit `json:"rate_limits"`
+}
+
+// StandingByHand is the standing of a box that has work but no plan.
+const StandingByHand rules.Standing = "by_hand"
+
+// Crew is a process that runs agents, or one that was killed and whose work another will release.
+type Crew struct {
+	ID    string `json:"id"`
+	Alive bool   `json:"alive"`
+	// Agents is the number of its agents, as far as it has registered them.
+	Agents int `json:"agents"`
+}
+
+// Plan is the progress of a plan.
+type Plan struct {
+	ID        string `json:"id"`
+	Title     string `json:"title"`
+	Source    string `json:"source,omitempty"`
+	Tasks     int    `json:"tasks"`
+	Completed int    `json:"completed"`
+	Cancelled int    `json:"cancelled"`
+	// Current means that it is the plan that was loaded last.
+	Current bool `json:"current"`
+}
+
+// Counts counts work items of the last plan by condition. ByHand counts those opened by hand that are not completed.
+type Counts struct {
+	Tasks     int `json:"tasks"`
+	Completed int `json:"completed"`
+	Cancelled int `json:"cancelled"`
+	Working   int `json:"working"`
+	Asking    int `json:"asking"`
+	Ready     int `json:"ready"`
+	Waiting   int `json:"waiting"`
+	Paused    int `json:"paused"`
+	ByHand    int `json:"by_hand"`
+}
+
+// Spending is what agents have used, and the budgets that limit it.
+type Spending struct {
+	Usage
+	Budgets []BudgetUse `json:"budgets"`
+	Window  *Window     `json:"token_window,omitempty"`
+}
+
+// Usage is what agents have used.
+type Usage struct {
+	Tokens          int64   `json:"tokens"`
+	EstimatedTokens int64   `json:"estimated_tokens,omitempty"`
+	CostMicros      int64   `json:"cost_micros"`
+	Seconds         float64 `json:"seconds"`
+}
+
+// BudgetUse is what was used of a budget since the human last extended it. A limit of 0 is none.
+type BudgetUse struct {
+	// Of is what the budget is for: run, role or task.
+	Of     rules.Cap      `json:"of"`
+	Role   signalbox.Role `json:"role,omitempty"`
+	Used   Usage          `json:"used"`
+	Limit  Usage          `json:"limit"`
+	Paused bool           `json:"paused,omitempty"`
+}
+
+// Window is the use of the token window. Ends is absent before its first use.
+type Window struct {
+	Tokens int64      `json:"tokens"`
+	Limit  int64      `json:"limit"`
+	Ends   *time.Time `json:"ends,omitempty"`
+}
+
+// Base is the branch that tasks are merged into.
+type Base struct {
+	Commit string `json:"commit,omitempty"`
+	// Red is the work item of the checks that fail on the base, "" if none do. While it is red, no task starts.
+	Red     string   `json:"red,omitempty"`
+	Failing []string `json:"failing,omitempty"`
+	// Accepted lists the checks that may fail because the human accepted that.
+	Accepted []string `json:"accepted,omitempty"`
+}
+
+// RateLimit says until when no agent of a role can start.
+type RateLimit struct {
+	Role  signalbox.Role `json:"role"`
+	Until time.Time      `json:"until"`
+}
+
+// RequestKind is the kind of a request to the human.
+type RequestKind string
+
+const (
+	RequestQuestion RequestKind = "question" // an agent or the rules ask something
+	RequestApproval RequestKind = "approval" // a merge needs approval
+	RequestBudget   RequestKind = "budget"   // a budget is spent
+	RequestFault    RequestKind = "fault"    // something is wrong on the machine or with the base
+)
+
+// Request is something that waits for the human.
+type Request struct {
+	Kind RequestKind `json:"kind"`
+	// ID is the id of the question, "" if it is not a question.
+	ID    string     `json:"id,omitempty"`
+	Work  string     `json:"work,omitempty"`
+	Text  string     `json:"text"`
+	Since *time.Time `json:"since,omitempty"`
+	// Command is what to type. Answers are the answers with a special meaning.
+	Command string   `json:"command"`
+	Answers []string `json:"answers,omitempty"`
+}
+
+// NewStatus returns the status as far as the state has it. It does not know the names of agents and which runs are alive.
+func NewStatus(s *rules.State, now time.Time) *Status {
+	run := s.Status(now)
+	st := &Status{Box: s.Box(), At: now.UTC(), Events: s.Seq(), Standing: run.Standing, Reasons: orEmpty(run.Reasons), Crews: []Crew{},
+		Paused: s.Paused(), Cancelled: s.Cancelled(), Plans: plans(s), Tasks: []Task{}, Requests: requests(s, run), Spending: spending(s, now),
+		Base: base(s), RateLimits: []RateLimit{}}
+	if !run.Wake.IsZero() {
+		st.Wake = &run.Wake
+	}
+	st.Counts.Tasks, st.Counts.Completed = run.Tasks, run.Completed
+	works := 0
+	for w := range s.Works() {
+		st.add(s, w, now)
+		works++
+	}
+	if run.Standing == rules.StandingEmpty && works > 0 {
+		st.Standing, st.Reasons = StandingByHand, []string{} // they say that there is no plan
+	}
+	for _, role := range rules.DispatchRoles() {
+		if until := s.Limited(role); until.After(now) {
+			st.RateLimits = append(st.RateLimits, RateLimit{role, until})
+		}
+	}
+	return st
+}
+
+// add counts a work item, and lists it if it does not merely wait.
+func (st *Status) add(s *rules.State, w *rules.Work, now time.Time) {
+	if w.Task == nil && !w.Done() {
+		st.Counts.ByHand++
+	}
+	if w.Task != nil && !s.InPlan(w) || w.Task == nil && w.Done() {
+		return
+	}
+	t := NewTask(s, w, now)
+	if w.Task != nil && w.Task.Kind == rules.KindTask {
+		st.Counts.add(t.Condition)
+	}
+	started := t.Attempts > 0 || len(w.Past) > 0
+	switch t.Condition {
+	case Completed, Cancelled, Waiting:
+		return
+	case Ready:
+		if !started {
+			return
+		}
+	}
+	st.Tasks = append(st.Tasks, t)
+}
+
+func (c *Counts) add(is Condition) {
+	switch is {
+	case Cancelled:
+		c.Cancelled++
+	case Working, Parked:
+		c.Working++
+	case Asking, NeedsApproval:
+		c.Asking++
+	case Ready:
+		c.Ready++
+	case Paused:
+		c.Paused++
+	case Waiting, InRemediation, Blocked:
+		c.Waiting++
+	}
+}
+
+// plans returns the plans of a box. Boxes of earlier versions have tasks without one.
+func plans(s *rules.State) []Plan {
+	list := []Plan{}
+	for _, p := range s.Plans() {
+		list = append(list, Plan{ID: p.ID, Title: p.Name, Source: p.Source, Current: p.ID == s.PlanID()})
+	}
+	index := func(id string) int { return slices.IndexFunc(list, func(p Plan) bool { return p.ID == id }) }
+	for w := range s.Works() {
+		if w.Task == nil || w.Task.Kind != rules.KindTask {
+			continue
+		}
+		i := index(w.Task.Plan)
+		if i < 0 {
+			_, name, _ := s.Plan()
+			list = append(list, Plan{ID: w.Task.Plan, Title: name, Current: w.Task.Plan == s.PlanID()})
+			i = len(list) - 1
+		}
+		switch {
+		case w.Phase == signalbox.PhaseCompleted:
+			list[i].Tasks++
+			list[i].Completed++
+		case w.Task.Cancelled != "":
+			list[i].Cancelled++
+		default:
+			list[i].Tasks++
+		}
+	}
+	return list
+}
+
+func spending(s *rules.State, now time.Time) Spending {
+	sum := Spending{Usage: usageOf(s.Spent()), Budgets: []BudgetUse{}}
+	for _, b := range s.Budgets() {
+		sum.Budgets = append(sum.Budgets, budgetUse(b))
+	}
+	if policy, _ := s.Policy(); policy.Window.Tokens > 0 {
+		used, ends := s.Window(now)
+		sum.Window = &Window{Tokens: used, Limit: policy.Window.Tokens}
+		if !ends.IsZero() {
+			sum.Window.Ends = &ends
+		}
+	}
+	return sum
+}
+
+func usageOf(s rules.Spent) Usage {
+	return Usage{s.Tokens, s.EstimatedTokens, s.CostMicros, s.Time.Seconds()}
+}
+
+func budgetUse(b rules.BudgetUse) BudgetUse {
+	return BudgetUse{b.Cap, b.Role, usageOf(b.Spent), Usage{Tokens: b.Budget.Tokens, CostMicros: b.Budget.CostMicros, Seconds: b.Budget.Time.Seconds()}, b.Paused}
+}
+
+func base(s *rules.State) Base {
+	b := Base{Commit: s.Base(), Accepted: s.AcceptedFailures()}
+	if red := s.RedBaseline(); red != nil {
+		b.Red, b.Failing = red.ID, red.Task.Failing
+	}
+	return b
+}
+
+// requests returns what waits for the human: questions in the order they were asked, then approvals.
+func requests(s *rules.State, run rules.Status) []Request {
+	list := []Request{}
+	for _, q := range s.Questions() {
+		if !q.Open() {
+			continue
+		}
+		r := Request{Kind: RequestQuestion, ID: q.ID, Work: q.Work, Text: q.Text, Since: &q.Asked, Command: "signalbox answer " + q.ID + " TEXT"}
+		switch q.Kind {
+		case rules.AskedBudget:
+			r.Kind, r.Answers = RequestBudget, []string{"yes", "no"}
+		case rules.AskedBaseline:
+			r.Kind, r.Answers = RequestFault, []string{"again", "repair", "accept"}
+		case rules.AskedRemediation:
+			r.Kind, r.Answers = RequestFault, []string{"healthy", "halt"}
+		case rules.AskedTimeout:
+			r.Kind = RequestFault
+		case rules.AskedUnchanged:
+			r.Answers = []string{"done"}
+		case rules.AskedFileSize:
+			r.Answers = []string{"keep"}
+		}
+		list = append(list, r)
+	}
+	for _, id := range run.Approvals {
+		list = append(list, Request{Kind: RequestApproval, Work: id, Text: crew.ApprovalText(s, id), Command: "signalbox approve " + id})
+	}
+	return list
+}
+
+// Waiting returns how many questions and how many approvals wait for the human.
+func (st *Status) Waiting() (questions, approvals int) {
+	for _, r := range st.Requests {
+		switch {
+		case r.ID != "":
+			questions++
+		case r.Kind == RequestApproval:
+			approvals++
+		}
+	}
+	return questions, approvals
+}
+
+// Journal is the part of a ledger that inspecting needs.
+type Journal interface {
+	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
+}
+
+var _ Journal = journal.Journal(nil)
+
+// ReadStatus returns the status of an open box.
+func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error) {
+	var st *Status
+	b.Engine.View(func(s *rules.State) { st = NewStatus(s, now) })
+	if err := st.nameAgents(ctx, b.Journal); err != nil {
+		return nil, err
+	}
+	crews, err := agent.Crews(filepath.Join(b.Dir, agent.RegisterFolder))
+	if err != nil {
+		return nil, err
+	}
+	st.addCrews(crews)
+	return st, nil
+}
+
+// nameAgents adds the names of the agents that are at work.
+func (st *Status) nameAgents(ctx context.Context, j Journal) error {
+	for i := range st.Tasks {
+		worker := st.Tasks[i].Worker
+		if worker == nil || !runsAgent(worker.Role) {
+			continue
+		}
+		var err error
+		if worker.Agent, err = agentOf(ctx, j, st.Tasks[i].ID, worker.Epoch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addCrews adds the registered crews, and what a human must know about them.
+func (st *Status) addCrews(crews []agent.Crew) {
+	alive := false
+	for _, c := range crews {
+		st.Crews = append(st.Crews, Crew{c.ID, c.Alive, len(c.Sessions)})
+		alive = alive || c.Alive
+		if c.Alive {
+			continue
+		}
+		for i := range st.Tasks {
+			if worker := st.Tasks[i].Worker; worker != nil && strings.HasPrefix(worker.Session, c.ID+".") {
+				worker.Lost = true
+			}
+		}
+	}
+	if alive || st.Standing != rules.StandingWorking || st.heldElsewhere() {
+		return
+	}
+	command := "signalbox worker"
+	for _, p := range st.Plans {
+		if file := p.file(); p.Current && file != "" {
+			command = "signalbox run " + file
+		}
+	}
+	st.Requests = append(st.Requests, Request{Kind: RequestFault, Text: "no run is active on this machine, so no task advances", Command: command})
+}
+
+// heldElsewhere reports whether somebody else than a crew that was killed on this machine works on a task.
+func (st *Status) heldElsewhere() bool {
+	return slices.ContainsFunc(st.Tasks, func(t Task) bool { return t.Worker != nil && !t.Worker.Lost })
+}
+
+// file returns the file of the plan, "" if it is not known.
+func (p *Plan) file() string {
+	if strings.HasPrefix(p.Source, "id:") || strings.HasPrefix(p.Source, "stdin:") {
+		return ""
+	}
+	return p.Source
+}
+
+func orEmpty(list []string) []string { return append([]string{}, list...) }

@@ -1,0 +1,289 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agent"
+)
+
+// history is a log in memory, and the state that it gives. A test says what happens.
+type history struct {
+	t      *testing.T
+	s      *rules.State
+	events []signalbox.Event
+	now    time.Time
+	held   map[string]rules.Answer // the session that holds each task
+}
+
+// begin starts a history with a plan.
+func begin(t *testing.T, change func(*rules.Policy), tasks ...rules.PlanTask) *history {
+	h := &history{t: t, s: &rules.State{}, now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), held: map[string]rules.Answer{}}
+	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits()}
+	for _, role := range rules.DispatchRoles() {
+		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
+	}
+	if change != nil {
+		change(&policy)
+	}
+	h.do(rules.OpenBox{Box: "box-1", Actor: "op"})
+	h.do(rules.Configure{Policy: policy, Actor: "op"})
+	load := rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "counter", ID: "counter", Source: "counter.md", Tasks: tasks, Actor: "op"}
+	for len(tasks) > 0 && !h.do(load).Plan.Loaded {
+	}
+	return h
+}
+
+func task(id string, blockers ...string) rules.PlanTask {
+	return rules.PlanTask{ID: id, Title: "task " + id, BlockedBy: blockers, Text: signalbox.Hash{id[len(id)-1]}}
+}
+
+// do carries out a command a second after the last one.
+func (h *history) do(c rules.Command) rules.Answer {
+	h.t.Helper()
+	h.now = h.now.Add(time.Second)
+	d := rules.Decide(h.s, h.now, c)
+	for i := range d.Events {
+		d.Events[i].Seq = h.s.Seq() + 1
+		if err := h.s.Apply(&d.Events[i]); err != nil {
+			h.t.Fatalf("%#v: %v", c, err)
+		}
+		h.events = append(h.events, d.Events[i])
+	}
+	if d.Err != nil {
+		h.t.Fatalf("%#v: %v", c, d.Err)
+	}
+	return d.Answer
+}
+
+// Read makes a history a Journal.
+func (h *history) Read(_ context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	return slices.Clone(h.events[min(int(after), len(h.events)):min(int(after)+limit, len(h.events))]), nil
+}
+
+// start dispatches the next work for a role, which must be the given one.
+func (h *history) start(role signalbox.Role, work string) {
+	h.t.Helper()
+	session := fmt.Sprintf("w-1.%d", h.s.Seq())
+	answer := h.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew", Lease: "l-" + session})
+	if answer.Work != work {
+		h.t.Fatalf("dispatched %s for %s, not %s", role, answer.Work, work)
+	}
+	h.held[work] = answer
+	if runsAgent(role) {
+		h.do(rules.StartAgent{Session: session, Epoch: answer.Lease.Epoch, Agent: "claude"})
+	}
+}
+
+// say ends the turn of the agent that holds the work with a signal.
+func (h *history) say(work, signal string, said rules.SignalFields) {
+	h.t.Helper()
+	a := h.held[work]
+	h.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: said,
+		Turn: &rules.Turn{Output: signalbox.Hash{9}, Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
+}
+
+// check reports the checks of the work.
+func (h *history) check(work string, rows ...rules.CheckRow) {
+	h.t.Helper()
+	h.start(signalbox.RoleCI, work)
+	a := h.held[work]
+	commit := "3f2a91c"
+	if work[0] == 'B' && h.s.Base() != "" {
+		commit = h.s.Base()
+	}
+	h.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: commit, Rows: rows})
+}
+
+func (h *history) develop(work string) {
+	h.t.Helper()
+	h.start(signalbox.RoleDeveloper, work)
+	h.say(work, "ready_for_review", rules.SignalFields{})
+	h.check(work, rules.CheckRow{Check: "test", Environment: "linux", Passed: true})
+}
+
+func (h *history) audit(work string) {
+	h.t.Helper()
+	h.start(signalbox.RoleCritic, work)
+	h.say(work, "review_passed", rules.SignalFields{})
+	h.start(signalbox.RoleAuditor, work)
+	h.say(work, "audit_passed", rules.SignalFields{})
+}
+
+func (h *history) merge(work string) {
+	h.t.Helper()
+	h.start(signalbox.RoleMerger, work)
+	a := h.held[work]
+	h.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: h.s.Base()})
+	h.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: h.s.Base()})
+}
+
+// find returns the listed task with an id.
+func find(t *testing.T, st *Status, id string) Task {
+	t.Helper()
+	i := slices.IndexFunc(st.Tasks, func(t Task) bool { return t.ID == id })
+	if i < 0 {
+		t.Fatalf("%s is not listed among %d tasks", id, len(st.Tasks))
+	}
+	return st.Tasks[i]
+}
+
+func TestStatusListsWhatDoesNotMerelyWait(t *testing.T) {
+	h := begin(t, func(p *rules.Policy) { p.ApproveMerge = true }, task("T1"), task("T2"), task("T3", "T1"), task("T4"), task("T5"), task("T6", "T3"))
+	h.check("B-1")
+	h.develop("T1")
+	h.audit("T1")
+	h.start(signalbox.RoleDeveloper, "T2")
+	h.say("T2", "divine_clarification", rules.SignalFields{Summary: "how many?"})
+	h.start(signalbox.RoleDeveloper, "T4")
+	began := h.now.Add(-time.Second)
+	h.do(rules.Order{What: rules.OrderCancel, Work: "T6", Reason: "not wanted", Actor: "ann"})
+	st := NewStatus(h.s, h.now)
+	if err := st.nameAgents(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]Condition{}
+	for _, task := range st.Tasks {
+		got[task.ID] = task.Condition
+	}
+	if diff := cmp.Diff(map[string]Condition{"T1": NeedsApproval, "T2": Asking, "T4": Working}, got); diff != "" {
+		t.Errorf("listed (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(Counts{Tasks: 5, Cancelled: 1, Working: 1, Asking: 2, Ready: 1, Waiting: 1}, st.Counts); diff != "" {
+		t.Errorf("counts (-want +got):\n%s", diff)
+	}
+	worker := find(t, st, "T4").Worker
+	if worker.Role != signalbox.RoleDeveloper || worker.Agent != "claude" || !worker.Since.Equal(began) || worker.Attempt != 1 {
+		t.Errorf("T4 is worked on by %+v", worker)
+	}
+	if t1 := find(t, st, "T1"); t1.Attempts != 3 || t1.Usage.CostMicros != 210_000 || t1.Phase != signalbox.PhaseReadyForMerge {
+		t.Errorf("T1 is %+v", t1)
+	}
+	var commands []string
+	for _, r := range st.Requests {
+		commands = append(commands, string(r.Kind)+": "+r.Command)
+	}
+	if diff := cmp.Diff([]string{"question: signalbox answer Q-1 TEXT", "approval: signalbox approve T1"}, commands); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]Plan{{ID: "counter", Title: "counter", Source: "counter.md", Tasks: 5, Cancelled: 1, Current: true}}, st.Plans); diff != "" {
+		t.Errorf("plans (-want +got):\n%s", diff)
+	}
+	if questions, approvals := st.Waiting(); questions != 1 || approvals != 1 {
+		t.Errorf("%d questions and %d approvals", questions, approvals)
+	}
+}
+
+func TestStatusOfBudgetsAndTheTokenWindow(t *testing.T) {
+	h := begin(t, func(p *rules.Policy) {
+		p.Run = rules.Budget{CostMicros: 70_000}
+		p.RoleBudgets = []rules.RoleBudget{{Role: signalbox.RoleCritic, Budget: rules.Budget{Tokens: 5000}}}
+		p.Window = rules.TokenWindow{Tokens: 10_000, Every: time.Hour}
+	}, task("T1"))
+	h.check("B-1")
+	h.develop("T1")
+	st := NewStatus(h.s, h.now)
+	if len(st.Requests) != 1 || st.Requests[0].Kind != RequestBudget || !slices.Equal(st.Requests[0].Answers, []string{"yes", "no"}) {
+		t.Errorf("requests are %+v", st.Requests)
+	}
+	want := []BudgetUse{
+		{Of: rules.CapRun, Used: Usage{Tokens: 2100, CostMicros: 70_000, Seconds: 1}, Limit: Usage{CostMicros: 70_000}},
+		{Of: rules.CapRole, Role: signalbox.RoleCritic, Limit: Usage{Tokens: 5000}},
+	}
+	if diff := cmp.Diff(want, st.Spending.Budgets); diff != "" {
+		t.Errorf("budgets (-want +got):\n%s", diff)
+	}
+	if w := st.Spending.Window; w == nil || w.Tokens != 2100 || w.Limit != 10_000 || w.Ends == nil {
+		t.Errorf("the window is %+v", w)
+	}
+	h.do(rules.AnswerQuestion{Question: "Q-1", Answer: "yes", Actor: "ann"})
+	st = NewStatus(h.s, h.now.Add(2*time.Hour))
+	if used := st.Spending.Budgets[0].Used; used != (Usage{}) {
+		t.Errorf("after the extension the run has used %+v", used)
+	}
+	if w := st.Spending.Window; w.Tokens != 0 || w.Ends != nil {
+		t.Errorf("after its end the window is %+v", w)
+	}
+}
+
+func TestStatusOfARedBase(t *testing.T) {
+	h := begin(t, nil, task("T1"))
+	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Exit: 127, Cause: "go is not installed"})
+	st := NewStatus(h.s, h.now)
+	if st.Base.Red != "B-1" || !slices.Equal(st.Base.Failing, []string{"test|linux"}) {
+		t.Errorf("the base is %+v", st.Base)
+	}
+	if len(st.Requests) != 1 || st.Requests[0].Kind != RequestFault || !slices.Contains(st.Requests[0].Answers, "accept") {
+		t.Errorf("requests are %+v", st.Requests)
+	}
+	h.do(rules.AnswerQuestion{Question: "Q-1", Answer: "accept", Actor: "ann"})
+	if base := NewStatus(h.s, h.now).Base; base.Red != "" || !slices.Equal(base.Accepted, []string{"test|linux"}) {
+		t.Errorf("the accepted base is %+v", base)
+	}
+}
+
+func TestStatusOfRateLimitsAndPauses(t *testing.T) {
+	h := begin(t, nil, task("T1"))
+	h.check("B-1")
+	h.start(signalbox.RoleDeveloper, "T1")
+	a, until := h.held["T1"], h.now.Add(time.Hour)
+	h.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: until})
+	h.do(rules.Order{What: rules.OrderPause, Actor: "ann"})
+	st := NewStatus(h.s, h.now)
+	if !st.Paused || len(st.RateLimits) != 1 || st.RateLimits[0].Role != signalbox.RoleDeveloper || !st.RateLimits[0].Until.Equal(until) {
+		t.Errorf("paused %v, limits %+v", st.Paused, st.RateLimits)
+	}
+	if limits := NewStatus(h.s, until).RateLimits; len(limits) != 0 {
+		t.Errorf("limits that have ended: %+v", limits)
+	}
+}
+
+// A run that was killed still holds its lease. The status says so, and how to continue.
+func TestStatusOfAKilledRun(t *testing.T) {
+	h := begin(t, nil, task("T1"))
+	h.check("B-1")
+	h.start(signalbox.RoleDeveloper, "T1")
+	running := NewStatus(h.s, h.now)
+	running.addCrews([]agent.Crew{{ID: "w-1", Alive: true, Sessions: []string{"w-1.1"}}})
+	if find(t, running, "T1").Worker.Lost || len(running.Requests) != 0 || running.Crews[0].Agents != 1 {
+		t.Errorf("a running crew: %+v, %+v", running.Crews, running.Requests)
+	}
+	killed := NewStatus(h.s, h.now)
+	killed.addCrews([]agent.Crew{{ID: "w-1"}})
+	if !find(t, killed, "T1").Worker.Lost {
+		t.Error("the worker of a killed crew is not lost")
+	}
+	if len(killed.Requests) != 1 || killed.Requests[0].Command != "signalbox run counter.md" {
+		t.Errorf("requests are %+v", killed.Requests)
+	}
+	// A crew of another machine is not registered here.
+	remote := NewStatus(h.s, h.now)
+	remote.addCrews(nil)
+	if len(remote.Requests) != 0 {
+		t.Errorf("requests are %+v", remote.Requests)
+	}
+}
+
+func TestStatusWithoutAPlan(t *testing.T) {
+	h := begin(t, nil)
+	if st := NewStatus(h.s, h.now); st.Standing != rules.StandingEmpty {
+		t.Errorf("the standing is %s", st.Standing)
+	}
+	h.do(rules.OpenWork{Work: "w1", Actor: "ann"})
+	h.do(rules.OpenWork{Work: "w2", Actor: "ann"})
+	h.do(rules.Claim{Work: "w1", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann", Lease: "l1", TTL: time.Hour})
+	st := NewStatus(h.s, h.now)
+	if st.Standing != StandingByHand || st.Counts.ByHand != 2 || len(st.Tasks) != 1 || st.Tasks[0].Worker.Actor != "ann" {
+		t.Errorf("%s, %+v, %+v", st.Standing, st.Counts, st.Tasks)
+	}
+	if expired := NewStatus(h.s, h.now.Add(2*time.Hour)); len(expired.Tasks) != 0 {
+		t.Errorf("an expired lease still holds %+v", expired.Tasks)
+	}
+}

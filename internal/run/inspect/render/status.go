@@ -1,0 +1,436 @@
+// Package render prints what package inspect found, for people: the status of a box, and transcripts of agents. All text of agents is
+// escaped.
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
+	"signalbox/internal/text"
+)
+
+// Options describes where something is printed.
+type Options struct {
+	// Width and Height are the size of the terminal; 0 means that nothing is shortened.
+	Width, Height int
+	// Paint has the styles. The zero value has none.
+	Paint show.Palette
+	// Zone is the time zone of times; nil means the local one.
+	Zone *time.Location
+}
+
+func (o Options) clock(t time.Time) string {
+	return t.In(cmp.Or(o.Zone, time.Local)).Format(time.TimeOnly)
+}
+
+// Status prints the status of a box, on one screen if it is not large.
+func Status(w io.Writer, st *inspect.Status, o Options) error {
+	p := statusPrinter{st, o}
+	head, foot := p.head(), slices.Concat(p.requests(), p.notices(), p.money())
+	lines := slices.Concat(head, p.tasks(max(o.Height-1-len(head)-len(foot), minTasks)), foot)
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+const (
+	// minTasks is the number of lines for tasks on a terminal that is too low for everything.
+	minTasks = 4
+	// maxRequests is how many requests are printed on a terminal.
+	maxRequests = 4
+	// maxPlans is how many unfinished plans are printed.
+	maxPlans = 3
+)
+
+type statusPrinter struct {
+	st *inspect.Status
+	o  Options
+}
+
+// width returns the width for text that is wrapped or cut.
+func (p *statusPrinter) width() int {
+	if p.o.Width == 0 {
+		return 1 << 20
+	}
+	return max(p.o.Width, 20)
+}
+
+// head prints the plans, and whether somebody works on them.
+func (p *statusPrinter) head() (lines []string) {
+	for _, plan := range p.plans() {
+		facts := fmt.Sprintf("%d/%d done", plan.Completed, plan.Tasks)
+		if plan.Cancelled > 0 {
+			facts += fmt.Sprintf(", %d cancelled", plan.Cancelled)
+		}
+		title := show.OnScreen(cmp.Or(plan.Title, plan.ID, "plan"))
+		room := p.width() - lipgloss.Width(facts) - 2
+		line := p.o.Paint.Strong(show.Cut(title, room)) + "  " + facts
+		if bar := min(p.width()-lipgloss.Width(line)-2, 30); bar >= 10 && plan.Tasks > 0 {
+			full := bar * plan.Completed / plan.Tasks
+			line += "  " + p.o.Paint.Good(strings.Repeat("━", full)) + p.o.Paint.Faint(strings.Repeat("─", bar-full))
+		}
+		lines = append(lines, line)
+	}
+	return append(lines, p.standing()...)
+}
+
+// plans returns the plan that was loaded last, and the others that are not finished.
+func (p *statusPrinter) plans() (shown []inspect.Plan) {
+	for _, plan := range slices.Backward(p.st.Plans) {
+		if (plan.Current || plan.Completed < plan.Tasks) && len(shown) < maxPlans {
+			shown = append(shown, plan)
+		}
+	}
+	return shown
+}
+
+// standing prints the condition of the run, and which processes carry it out.
+func (p *statusPrinter) standing() []string {
+	st, paint := p.st, p.o.Paint
+	says, style := map[rules.Standing]string{rules.StandingEmpty: "there is no plan yet; load one with: signalbox run plan.md", inspect.StandingByHand: "no plan; work opened by hand",
+		rules.StandingWorking: "working", rules.StandingAsking: "waiting for you", rules.StandingLimited: "waiting for a limit to end", rules.StandingPaused: "paused",
+		rules.StandingStuck: "stuck", rules.StandingComplete: "complete"}[st.Standing], paint.Warn
+	switch st.Standing {
+	case rules.StandingWorking, rules.StandingComplete:
+		style = paint.Good
+	case rules.StandingStuck:
+		style = paint.Bad
+	case rules.StandingEmpty, inspect.StandingByHand:
+		style = paint.Faint
+	}
+	if says == "" {
+		says = string(st.Standing)
+	}
+	alive, agents := 0, 0
+	for _, c := range st.Crews {
+		if c.Alive {
+			alive, agents = alive+1, agents+c.Agents
+		}
+	}
+	run := "no run is active here"
+	if alive > 0 {
+		run = text.Count(alive, "run") + " active here, " + text.Count(agents, "agent")
+	}
+	if st.Standing == rules.StandingComplete && alive == 0 {
+		return []string{style(says)}
+	}
+	if lipgloss.Width(says+" · "+run) <= p.width() {
+		return []string{style(says) + " · " + run}
+	}
+	return []string{style(show.Cut(says, p.width())), show.Cut(run, p.width())}
+}
+
+// tasks prints the table of the tasks that do something or wait for somebody, and counts the others.
+func (p *statusPrinter) tasks(room int) (lines []string) {
+	tasks := slices.Clone(p.st.Tasks)
+	slices.SortStableFunc(tasks, func(a, b inspect.Task) int { return cmp.Compare(urgency(a), urgency(b)) })
+	hidden := 0
+	if p.o.Height > 0 && len(tasks) > room-4 { // two blank lines, the names of the columns, and the counts
+		hidden = len(tasks) - max(room-4, 1)
+		tasks = tasks[:len(tasks)-hidden]
+	}
+	if len(tasks) > 0 {
+		table := [][]string{{"TASK", "NOW", "AGENTS", "COST", "FOR", "WHO", "TITLE"}}
+		for _, t := range tasks {
+			table = append(table, p.row(t))
+		}
+		lines = append(lines, "")
+		for i, line := range show.Table(table, p.o.Width) {
+			if i == 0 {
+				lines = append(lines, p.o.Paint.Faint(line))
+				continue
+			}
+			lines = append(lines, p.emphasize(line, tasks[i-1]))
+		}
+	}
+	return append(lines, p.counts(hidden)...)
+}
+
+// emphasize paints the id and the state of a task at the start of its line.
+func (p *statusPrinter) emphasize(line string, t inspect.Task) string {
+	rest, ok := strings.CutPrefix(line, t.ID)
+	if !ok {
+		return line
+	}
+	style := p.o.Paint.Warn
+	switch t.Condition {
+	case inspect.Working:
+		style = p.o.Paint.Busy
+	case inspect.InRemediation, inspect.Blocked:
+		style = p.o.Paint.Bad
+	case inspect.Ready:
+		style = func(text string) string { return text }
+	}
+	state := now(t)
+	gap, after, _ := strings.Cut(rest, state)
+	return p.o.Paint.Strong(t.ID) + gap + style(state) + after
+}
+
+// urgency orders tasks for people.
+func urgency(t inspect.Task) int {
+	order := []inspect.Condition{inspect.Asking, inspect.NeedsApproval, inspect.Blocked, inspect.Working, inspect.Parked, inspect.InRemediation, inspect.Paused, inspect.Ready}
+	return slices.Index(order, t.Condition)
+}
+
+// row returns the cells of a task.
+func (p *statusPrinter) row(t inspect.Task) []string {
+	row := []string{t.ID, now(t), fmt.Sprint(t.Attempts), "-", "-", "-", show.OnScreen(t.Title)}
+	if t.Usage.CostMicros > 0 {
+		row[3] = show.Dollars(t.Usage.CostMicros)
+	}
+	if worker := t.Worker; worker != nil {
+		row[4], row[5] = show.Duration(p.st.At.Sub(worker.Since)), who(worker)
+	}
+	return row
+}
+
+func who(w *inspect.Worker) string {
+	name := show.OnScreen(w.Name())
+	if w.Agent != "" {
+		name += " " + show.OnScreen(w.Agent)
+	}
+	if w.Attempt > 1 {
+		name += " (" + text.Ordinal(w.Attempt) + ")"
+	}
+	if w.Lost {
+		name += ", killed"
+	}
+	return name
+}
+
+// now returns what a task does, in a few words.
+func now(t inspect.Task) string {
+	step := Step(t.Step, t.Audited)
+	switch t.Condition {
+	case inspect.Asking:
+		return "asks " + show.OnScreen(t.WaitsFor)
+	case inspect.NeedsApproval:
+		return "needs approval"
+	case inspect.Parked:
+		return "waits for " + show.Cut(show.OnScreen(t.WaitsFor), 20)
+	case inspect.InRemediation:
+		return "waits for " + t.WaitsFor
+	case inspect.Paused:
+		return "paused"
+	case inspect.Blocked:
+		return "blocked"
+	case inspect.Ready:
+		return "ready: " + step
+	}
+	return step
+}
+
+// Step returns the name of a step of the lifecycle in lower case.
+func Step(phase signalbox.Phase, audited bool) string {
+	switch phase {
+	case signalbox.PhaseDraft:
+		return "draft"
+	case signalbox.PhaseImplementation:
+		return "implement"
+	case signalbox.PhaseCIPending:
+		return "checks"
+	case signalbox.PhaseReadyForReview, signalbox.PhaseReview:
+		return "review"
+	case signalbox.PhaseReadyForMerge:
+		if audited {
+			return "merge"
+		}
+		return "audit"
+	}
+	return strings.ToLower(strings.ReplaceAll(string(phase), "_", " "))
+}
+
+// counts prints how many tasks are not in the table.
+func (p *statusPrinter) counts(hidden int) []string {
+	var parts []string
+	add := func(n int, what string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	c := p.st.Counts
+	ready, byHand := c.Ready, c.ByHand
+	for _, t := range p.st.Tasks {
+		switch {
+		case t.Kind == "":
+			byHand--
+		case t.Condition == inspect.Ready && t.Kind == rules.KindTask:
+			ready--
+		}
+	}
+	add(hidden, "more like these")
+	add(ready, "ready")
+	add(p.waiting(), "waiting for other tasks")
+	add(c.Completed, "done")
+	add(c.Cancelled, "cancelled")
+	add(byHand, "opened by hand")
+	if len(parts) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, line := range show.Wrap(strings.Join(parts, " · "), p.width(), 3) {
+		lines = append(lines, p.o.Paint.Faint(line))
+	}
+	return append([]string{""}, lines...)
+}
+
+// waiting returns how many tasks wait for others and are not in the table.
+func (p *statusPrinter) waiting() int {
+	n := p.st.Counts.Waiting
+	for _, t := range p.st.Tasks {
+		if t.Kind == rules.KindTask && t.Condition == inspect.InRemediation {
+			n--
+		}
+	}
+	return n
+}
+
+// requests prints what waits for the human, with the commands that answer it.
+func (p *statusPrinter) requests() (lines []string) {
+	shown, limit := p.st.Requests, 3
+	if p.o.Height > 0 {
+		shown = shown[:min(len(shown), maxRequests)]
+		if len(shown) > 2 {
+			limit = 1
+		}
+	}
+	if len(shown) == 0 {
+		return nil
+	}
+	lines = append(lines, "", p.o.Paint.Warn("Waiting for you"))
+	for _, r := range shown {
+		lead := strings.Join(slices.DeleteFunc([]string{r.ID, r.Work}, func(s string) bool { return s == "" }), " ")
+		words := show.OnScreen(r.Text)
+		if lead != "" {
+			words = lead + "  " + words
+		}
+		if p.o.Width == 0 {
+			limit = 1 // one line as long as it is
+		}
+		for i, line := range show.Wrap(words, p.width()-4, limit) {
+			if rest, ok := strings.CutPrefix(line, lead); ok && i == 0 {
+				line = p.o.Paint.Strong(lead) + rest
+			}
+			lines = append(lines, "  "+line)
+		}
+		command := r.Command
+		if len(r.Answers) > 0 {
+			command = fmt.Sprintf("%s   (%s)", r.Command, strings.Join(r.Answers, ", "))
+		}
+		lines = append(lines, "    "+p.o.Paint.Busy(show.Cut(command, p.width()-4)))
+	}
+	if more := len(p.st.Requests) - len(shown); more > 0 {
+		lines = append(lines, fmt.Sprintf("  and %d more: signalbox questions", more))
+	}
+	return lines
+}
+
+// notices prints what the whole run waits for.
+func (p *statusPrinter) notices() (lines []string) {
+	var notices []string
+	st := p.st
+	add := func(format string, args ...any) { notices = append(notices, fmt.Sprintf(format, args...)) }
+	switch {
+	case st.Cancelled != "":
+		add("the run is cancelled (%s); undo it with: signalbox retry", show.OnScreen(st.Cancelled))
+	case st.Paused:
+		add("the run is paused; continue with: signalbox resume")
+	}
+	if st.Standing == rules.StandingStuck {
+		for _, reason := range st.Reasons {
+			add("stuck: %s", show.OnScreen(reason))
+		}
+	}
+	if st.Base.Red != "" {
+		add("the base is red: %s; see: signalbox work show %s", show.OnScreen(strings.Join(st.Base.Failing, ", ")), st.Base.Red)
+	}
+	if len(st.Base.Accepted) > 0 {
+		add("accepted on the base: %s", show.OnScreen(strings.Join(st.Base.Accepted, ", ")))
+	}
+	for _, b := range st.Spending.Budgets {
+		if b.Paused {
+			add("the role %s is paused, because its budget is spent; continue with: signalbox resume", b.Role)
+		}
+	}
+	if window := st.Spending.Window; window != nil && window.Ends != nil && window.Tokens >= window.Limit {
+		add("the token window is used up until %s", p.o.clock(*window.Ends))
+	}
+	for _, limit := range st.RateLimits {
+		add("rate limit: no %s until %s", limit.Role, p.o.clock(limit.Until))
+	}
+	for _, c := range st.Crews {
+		if !c.Alive {
+			add("a run was killed; the next one on this machine continues its work")
+			break
+		}
+	}
+	if len(notices) == 0 {
+		return nil
+	}
+	lines = append(lines, "")
+	for _, notice := range notices {
+		for _, line := range show.Wrap(notice, p.width(), 2) {
+			lines = append(lines, p.o.Paint.Warn(line))
+		}
+	}
+	return lines
+}
+
+// money prints what was spent, and the budgets.
+func (p *statusPrinter) money() []string {
+	sum := p.st.Spending
+	var parts []string
+	if sum.CostMicros > 0 {
+		parts = append(parts, show.Dollars(sum.CostMicros)+" spent")
+	}
+	if sum.Tokens > 0 {
+		estimated := ""
+		if sum.EstimatedTokens > 0 {
+			estimated = " (partly estimated)"
+		}
+		parts = append(parts, show.Tokens(sum.Tokens)+" tokens"+estimated)
+	}
+	for _, b := range sum.Budgets {
+		parts = append(parts, budget(b))
+	}
+	if w := sum.Window; w != nil {
+		part := fmt.Sprintf("window %s of %s tokens", show.Tokens(w.Tokens), show.Tokens(w.Limit))
+		if w.Ends != nil {
+			part += " until " + p.o.clock(*w.Ends)
+		}
+		parts = append(parts, part)
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return append([]string{""}, show.Wrap(strings.Join(parts, " · "), p.width(), 3)...)
+}
+
+// budget returns the use of a budget in words.
+func budget(b inspect.BudgetUse) string {
+	var uses []string
+	if b.Limit.CostMicros > 0 {
+		uses = append(uses, show.Dollars(b.Used.CostMicros)+" of "+show.Dollars(b.Limit.CostMicros))
+	}
+	if b.Limit.Tokens > 0 {
+		uses = append(uses, show.Tokens(b.Used.Tokens)+" of "+show.Tokens(b.Limit.Tokens)+" tokens")
+	}
+	if b.Limit.Seconds > 0 {
+		seconds := func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) }
+		uses = append(uses, seconds(b.Used.Seconds)+" of "+seconds(b.Limit.Seconds))
+	}
+	of := string(b.Of)
+	if b.Role != "" {
+		of = string(b.Role)
+	}
+	return of + " budget " + strings.Join(uses, ", ")
+}

@@ -1,0 +1,164 @@
+package render
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// compareGolden compares text with a file of testdata.
+func compareGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.ReplaceAll(string(want), "\r\n", "\n"), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// busy is a status with something of everything.
+func busy() *inspect.Status {
+	ends := noon.Add(40 * time.Minute)
+	worker := func(role signalbox.Role, agent string, ago time.Duration, attempt int) *inspect.Worker {
+		return &inspect.Worker{Role: role, Agent: agent, Since: noon.Add(-ago), Attempt: attempt, Session: "w-1.4"}
+	}
+	return &inspect.Status{
+		Box: "box-1", At: noon, Standing: rules.StandingWorking,
+		Crews:  []inspect.Crew{{ID: "w-1", Alive: true, Agents: 2}},
+		Plans:  []inspect.Plan{{ID: "old", Title: "finished", Tasks: 2, Completed: 2}, {ID: "calc", Title: "A calculator in shell", Tasks: 9, Completed: 3, Current: true}},
+		Counts: inspect.Counts{Tasks: 9, Completed: 3, Working: 2, Asking: 2, Ready: 1, Waiting: 1, Cancelled: 1},
+		Tasks: []inspect.Task{
+			{ID: "T4", Title: "Recognise numbers with decimals and exponents", Kind: rules.KindTask, Step: signalbox.PhaseImplementation, Condition: inspect.Working,
+				Worker: worker(signalbox.RoleDeveloper, "claude", 98*time.Second, 2), Effort: inspect.Effort{Attempts: 5}, Usage: inspect.Usage{CostMicros: 812_000}},
+			{ID: "T5", Title: "Divide", Kind: rules.KindTask, Step: signalbox.PhaseCIPending, Condition: inspect.Working, Worker: worker(signalbox.RoleCI, "", 3*time.Second, 0), Effort: inspect.Effort{Attempts: 1}},
+			{ID: "T6", Title: "Round", Kind: rules.KindTask, Step: signalbox.PhaseImplementation, Condition: inspect.Asking, WaitsFor: "Q-1", Effort: inspect.Effort{Attempts: 1}},
+			{ID: "T7", Title: "Print", Kind: rules.KindTask, Step: signalbox.PhaseReadyForMerge, Audited: true, Condition: inspect.NeedsApproval, Effort: inspect.Effort{Attempts: 3}, Usage: inspect.Usage{CostMicros: 300_000}},
+		},
+		Requests: []inspect.Request{
+			{Kind: inspect.RequestQuestion, ID: "Q-1", Work: "T6", Text: "Should 0.5 round to 0, which is half to even, or to 1, which is what most people expect of a calculator?", Command: "signalbox answer Q-1 TEXT"},
+			{Kind: inspect.RequestApproval, Work: "T7", Text: "is ready to merge and needs your approval of commit ddb349c", Command: "signalbox approve T7"},
+			{Kind: inspect.RequestBudget, ID: "Q-2", Text: "the role critic has spent its budget", Command: "signalbox answer Q-2 TEXT", Answers: []string{"yes", "no"}},
+		},
+		Spending: inspect.Spending{Usage: inspect.Usage{Tokens: 1_234_567, CostMicros: 4_120_000},
+			Budgets: []inspect.BudgetUse{{Of: rules.CapRun, Used: inspect.Usage{CostMicros: 4_120_000}, Limit: inspect.Usage{CostMicros: 10_000_000}}},
+			Window:  &inspect.Window{Tokens: 80_000, Limit: 200_000, Ends: &ends}},
+		Base:       inspect.Base{Accepted: []string{"lint|local"}},
+		RateLimits: []inspect.RateLimit{{Role: signalbox.RoleAuditor, Until: noon.Add(5 * time.Minute)}},
+	}
+}
+
+func print(t *testing.T, st *inspect.Status, o Options) string {
+	t.Helper()
+	var out strings.Builder
+	o.Zone = time.UTC
+	if err := Status(&out, st, o); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestStatusFitsTheTerminal(t *testing.T) {
+	for _, size := range [][2]int{{200, 50}, {80, 24}, {40, 12}} {
+		got := print(t, busy(), Options{Width: size[0], Height: size[1]})
+		for line := range strings.Lines(got) {
+			if width := lipgloss.Width(strings.TrimRight(line, "\n")); width > size[0] {
+				t.Errorf("a line is %d columns wide on a terminal of %d: %s", width, size[0], line)
+			}
+		}
+		if lines := strings.Count(got, "\n"); size[1] >= 24 && lines >= size[1] {
+			t.Errorf("%d lines on a terminal of %d", lines, size[1])
+		}
+		compareGolden(t, fmt.Sprintf("status-%dx%d", size[0], size[1]), got)
+	}
+	compareGolden(t, "status-pipe", print(t, busy(), Options{}))
+}
+
+// With many tasks at work the screen shows what waits for somebody first.
+func TestStatusOfManyTasks(t *testing.T) {
+	st := busy()
+	for i := range 60 {
+		st.Tasks = append([]inspect.Task{{ID: fmt.Sprintf("U%d", i), Kind: rules.KindTask, Step: signalbox.PhaseReview, Condition: inspect.Working}}, st.Tasks...)
+	}
+	got := print(t, st, Options{Width: 80, Height: 24})
+	if lines := strings.Count(got, "\n"); lines >= 24+minTasks {
+		t.Errorf("%d lines:\n%s", lines, got)
+	}
+	if !strings.Contains(got, "\nT6 ") || !strings.Contains(got, "more like these") {
+		t.Errorf("the question is missing, or the rest is not counted:\n%s", got)
+	}
+	if all := print(t, st, Options{}); !strings.Contains(all, "\nU59 ") || strings.Contains(all, "more like these") {
+		t.Errorf("a pipe does not get everything:\n%s", all)
+	}
+}
+
+// Colours change nothing but colours, and text of agents cannot control the terminal.
+func TestStatusIsSafeForTerminals(t *testing.T) {
+	st := busy()
+	st.Requests[0].Text, st.Tasks[0].Title = "\x1b]0;title\x07 red\x1b[31m", "a\nb\x1b[2J"
+	plain := print(t, st, Options{Width: 80, Height: 24})
+	if strings.Contains(plain, "\x1b") {
+		t.Errorf("escape sequences reach the terminal: %q", plain)
+	}
+	coloured := print(t, st, Options{Width: 80, Height: 24, Paint: show.AnyBackground()})
+	if !strings.Contains(coloured, "\x1b[") || stripStyles(coloured) != plain {
+		t.Errorf("colours change the text (-plain +coloured):\n%s", cmp.Diff(plain, stripStyles(coloured)))
+	}
+}
+
+// stripStyles removes the sequences that set styles.
+func stripStyles(s string) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(s, "\x1b[")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		_, s, _ = strings.Cut(after, "m")
+	}
+}
+
+func TestStatusSaysWhatStopsTheRun(t *testing.T) {
+	for want, change := range map[string]func(*inspect.Status){
+		"the run is paused; continue with: signalbox resume":         func(st *inspect.Status) { st.Paused = true },
+		"the run is cancelled (enough)":                              func(st *inspect.Status) { st.Cancelled = "enough" },
+		"stuck: T1 waits for T2":                                     func(st *inspect.Status) { st.Standing, st.Reasons = rules.StandingStuck, []string{"T1 waits for T2"} },
+		"the base is red: test|linux; see: signalbox work show B-1":  func(st *inspect.Status) { st.Base = inspect.Base{Red: "B-1", Failing: []string{"test|linux"}} },
+		"a run was killed; the next one on this machine continues":   func(st *inspect.Status) { st.Crews = []inspect.Crew{{ID: "w-1"}} },
+		"the token window is used up until 12:40:00":                 func(st *inspect.Status) { st.Spending.Window.Tokens = 200_000 },
+		"there is no plan yet; load one with: signalbox run plan.md": func(st *inspect.Status) { *st = inspect.Status{Standing: rules.StandingEmpty} },
+		"working · 2 runs active here, 3 agents": func(st *inspect.Status) {
+			st.Crews = []inspect.Crew{{Alive: true, Agents: 1}, {Alive: true, Agents: 2}}
+		},
+	} {
+		st := busy()
+		change(st)
+		if got := print(t, st, Options{}); !strings.Contains(got, want) {
+			t.Errorf("%q is missing in:\n%s", want, got)
+		}
+	}
+}
