@@ -179,10 +179,16 @@ func sameFile(a, b io.Writer) bool {
 
 // widthOf returns the number of columns of a terminal, 0 for other streams.
 func widthOf(stream io.Writer) int {
+	columns, _ := sizeOf(stream)
+	return columns
+}
+
+// sizeOf returns the size of a terminal, 0 for other streams.
+func sizeOf(stream io.Writer) (columns, rows int) {
 	if f, ok := stream.(*os.File); ok && isTerminal(f) {
-		return terminalWidth(f)
+		return terminalSize(f)
 	}
-	return 0
+	return 0, 0
 }
 
 // flushed writes to standard error, after flushing standard output.

@@ -41,6 +41,7 @@ type commands struct {
 	Cancel    cancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
 	Retry     retryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
 	Approve   approveCommand   `cmd:"" help:"Approve a merge."`
+	Status    statusCommand    `cmd:"" help:"Show what is going on."`
 	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
 	Plan      planCommands     `cmd:"" help:"Check and show plans."`
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalWidth returns the number of columns of a terminal, 0 if it is unknown.
-func terminalWidth(f *os.File) (columns int) {
+// terminalSize returns the size of a terminal, 0 if it is unknown.
+func terminalSize(f *os.File) (columns, rows int) {
 	onHandle(f, func(fd int) {
 		if size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil {
-			columns = int(size.Col)
+			columns, rows = int(size.Col), int(size.Row)
 		}
 	})
-	return columns
+	return columns, rows
 }
 
 // isReadable reports whether a pipe has something to read. It does not block.

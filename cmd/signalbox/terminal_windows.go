@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// terminalWidth returns the number of columns of a terminal, 0 if it is unknown.
-func terminalWidth(f *os.File) int {
+// terminalSize returns the size of a terminal, 0 if it is unknown.
+func terminalSize(f *os.File) (columns, rows int) {
 	var info windows.ConsoleScreenBufferInfo
 	if err := windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &info); err != nil {
-		return 0
+		return 0, 0
 	}
-	return int(info.Window.Right-info.Window.Left) + 1
+	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
 }
 
 // isReadable is not implemented on Windows. Only a note depends on it.

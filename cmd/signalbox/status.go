@@ -1,0 +1,58 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/show"
+)
+
+type statusCommand struct {
+	boxFlag
+	JSON bool `name:"json" help:"Print one JSON object."`
+}
+
+func (statusCommand) Help() string {
+	return `Shows on one screen what is going on: the progress of the plan, which tasks are worked on and by whom, what waits for you and the command that answers it, what was spent, and whether a run is active on this machine. It changes nothing, and works during a run and without one.
+
+Exit status: 0, also if the run is stuck or waits for you.
+
+Examples:
+
+    signalbox status
+    signalbox status --json | jq -r '.requests[].command'
+    watch -n 5 signalbox status`
+}
+
+func (c *statusCommand) Run(p *program) error {
+	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+		st, err := inspect.ReadStatus(ctx, b, time.Now())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return p.printJSON(st, "")
+		}
+		o := p.renderOptions()
+		return render.Status(p.styled(p.colors(p.stdout)), st, o)
+	})
+}
+
+// renderOptions describes standard output.
+func (p *program) renderOptions() (o render.Options) {
+	if isTerminal(p.stdout) {
+		columns, rows := sizeOf(p.stdout)
+		o.Width, o.Height = cmp.Or(columns, unknownWidth), cmp.Or(rows, unknownHeight)
+	}
+	if p.colors(p.stdout) {
+		o.Paint = show.AnyBackground()
+	}
+	return o
+}
+
+// unknownHeight is the number of lines of a terminal that does not say how many it has.
+const unknownHeight = 24
