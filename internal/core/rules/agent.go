@@ -16,6 +16,8 @@ type StartAgent struct {
 	Agent   string
 	Prompt  signalbox.Hash
 	Sandbox Sandbox
+	// Resumes is the id of the task's conversation, if the agent continues that.
+	Resumes string
 }
 
 func (c StartAgent) decide(d *decider) error {
@@ -23,8 +25,11 @@ func (c StartAgent) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
+	if known := h.w.Task.Conversation; c.Resumes != "" && (known == nil || known.ID != c.Resumes) {
+		return refusef(signalbox.CodeFailed, "start a new session of the program", "work '%s' has no conversation '%s'", h.w.ID, sanitize(c.Resumes, maxConversation))
+	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox})
+	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox, c.Resumes})
 	return nil
 }
 
@@ -36,7 +41,9 @@ type ReportFailure struct {
 	Detail  string
 	// Until is when a rate limit ends; zero means unknown.
 	Until time.Time
-	Turn  *Turn
+	// Advice is what to do about an agent that cannot work.
+	Advice string
+	Turn   *Turn
 }
 
 // FailCause is how an agent failed.
@@ -50,9 +57,14 @@ const (
 	FailWorkspace FailCause = "workspace"  // not the agent's fault: git, the disk
 	FailRateLimit FailCause = "rate_limit" // the service refuses requests for a while; not counted as a failure
 	FailSignals   FailCause = "signals"    // too many turns without a valid signal
+
+	// The agent cannot work at all, whatever the task. The task has not failed.
+	FailLogin   FailCause = "login"   // the service does not accept its login or key
+	FailServer  FailCause = "server"  // its service cannot be reached, or answers only with errors
+	FailProgram FailCause = "program" // its program is missing, or cannot be started
 )
 
-// How long a role waits after a rate limit.
+// How long an agent waits after a rate limit.
 const (
 	defaultLimit = 5 * time.Minute            // if the service does not say, or says more than maxLimit
 	minLimit     = time.Second                // if the limit has ended already, or nearly
@@ -69,27 +81,33 @@ func (c ReportFailure) decide(d *decider) error {
 	}
 	h.Turn = c.Turn
 	d.endTurn(h)
-	if c.Cause == FailRateLimit {
-		until := c.Until
-		switch {
-		case until.IsZero() || until.Sub(d.at) > maxLimit:
-			until = d.at.Add(defaultLimit)
-		case until.Sub(d.at) < minLimit:
-			until = d.at.Add(minLimit)
-		}
-		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until.UTC().Round(0)})
-		d.release(h, "rate limit")
-	} else {
+	switch {
+	case c.Cause == FailRateLimit:
+		d.limitAgent(h, c.Until)
+		d.release(h, ReleasedLimit)
+	case c.Cause.ofAgent() && h.w.Task.Agent != "":
+		d.breakAgent(h, c)
+		d.release(h, ReleasedUnavailable)
+	default:
 		d.fail(h, c.Cause, c.Detail)
 	}
 	d.askBudget(h)
 	return nil
 }
 
+// Why a lease was released, if the task has not failed.
+const (
+	ReleasedLimit       = "rate limit"
+	ReleasedUnavailable = "the agent is not available"
+)
+
 // fail counts a failure of an agent, and asks the human when the limit is reached. It never skips a quality gate.
 func (d *decider) fail(h report, cause FailCause, detail string) {
 	count := h.w.Task.Timeouts[h.role] + 1
 	d.answer.Seq = d.recordFor(h, AgentFailed{h.epoch, string(cause), h.role, count, sanitize(detail, 1000)})
+	if cause == FailCrash {
+		d.noteCrash(h)
+	}
 	if count < d.s.delivery.Policy.Limits.Timeouts {
 		d.release(h, string(cause))
 		return

@@ -138,6 +138,11 @@ func (s *State) grant(e *signalbox.Event, b LeaseGranted) {
 		w.Lease = &signalbox.Lease{ID: b.Lease, Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Expires: b.Expires.UTC()}
 		w.Present = &Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role, Phase: w.Phase, From: e.Time,
 			Secret: b.Secret, Identity: b.Identity, Crew: b.Crew}
+		if w.Task != nil && b.Agent != "" {
+			task := *w.Task
+			task.Agent = b.Agent
+			w.Task = &task
+		}
 	})
 	s.changeSession(e.Session, func(session *Session) {
 		session.Actor, session.Role = e.Actor, b.Role
@@ -157,9 +162,10 @@ func (s *State) endLease(e *signalbox.Event, how Ending) {
 		}
 		ended, w.Lease, w.Present = w.Lease, nil, nil
 		w.Past = append(w.Past, past)
-		if w.Task != nil && (w.Task.Parked != nil || w.Task.Progress != nil) {
+		if w.Task != nil && (w.Task.Parked != nil || w.Task.Progress != nil || w.Task.Agent != "" || w.Task.Conversation != nil) {
 			task := *w.Task
-			task.Parked, task.Progress = nil, nil
+			task.endConversationLease(ended.Role)
+			task.Parked, task.Progress, task.Agent = nil, nil, ""
 			w.Task = &task
 		}
 	})

@@ -24,15 +24,35 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	case RoleLimited:
 		limited := slices.DeleteFunc(slices.Clone(s.delivery.Limited), func(l RoleLimit) bool { return l.Role == b.Role })
 		s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
+	case AgentUnavailable, AgentRestored:
+		s.applyAgent(e, body)
+	case UnknownSignalRecovery:
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.Unknown = b.Attempt })
+		w, _ := s.Work(e.Work)
+		s.noteAgentWorks(w)
+	case AgentFailed:
+		s.changeTask(e.Work, func(w *Work, t *Task) { t.apply(e, body, w) })
+		if w, _ := s.Work(e.Work); FailCause(b.Cause) == FailCrash {
+			s.changeAgent(w.Task.Agent, func(a *AgentState) { a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes++ }) })
+		}
 	case AgentSpent:
 		s.applySpent(e, b.Spent.estimated(b.Estimated))
 	case AgentStarted:
 		s.openWindow(e.Time)
-		s.changeTask(e.Work, func(w *Work, t *Task) { t.Starts, t.Running = incremented(t.Starts, w.Lease.Role), Spent{} })
+		s.changeTask(e.Work, func(w *Work, t *Task) {
+			t.Starts, t.Running = incremented(t.Starts, w.Lease.Role), Spent{}
+			if t.Agent != "" {
+				t.Agent = b.Agent
+			}
+			if b.Resumes == "" {
+				t.Conversation = nil
+			}
+		})
 	case AgentTurnEnded:
 		s.applySpent(e, b.Spent.estimated(b.Estimated))
 		s.changeTask(e.Work, func(w *Work, t *Task) {
 			t.Running, t.Output = Spent{}, b.Output
+			t.endConversationTurn(b)
 			if b.Thread != nil {
 				t.Thread = b.Thread
 			}
@@ -94,13 +114,13 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 	case RemediationRetried:
 		t.Attempts = b.Attempt
 		t.Findings = append(slices.Clip(t.Findings), Finding{Cause: "health", Summary: b.Reason, Seq: e.Seq})
-	case UnknownSignalRecovery:
-		t.Counts.Unknown = b.Attempt
 	case AgentSignalFailure:
 		t.Counts.Unknown = 0
 	case AgentFailed:
 		t.Timeouts = incremented(t.Timeouts, b.Role)
 		t.Context = b.Detail
+	case ConversationOpened:
+		t.Conversation = &Conversation{Agent: t.Agent, ID: b.ID, Role: w.Lease.Role, Epoch: b.Epoch}
 	case ConflictFound:
 		t.applyConflict(e, b)
 	case MergePrepared:
@@ -139,6 +159,7 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered, w *Work) {
 		}
 	}
 	t.Findings = append(slices.Clip(t.Findings), found)
+	t.Conversation = nil
 }
 
 // enter updates a task that changes its phase: a new implementation has not passed any gate, and one that passes the
@@ -174,6 +195,7 @@ func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
 		s.changeWork(e.Work, func(w *Work) { w.Ref = b.Ref })
 	}
 	w, _ := s.Work(e.Work)
+	s.noteAgentWorks(w)
 	row, _ := signalbox.LineSignalNamed(b.Signal)
 	if w.Task == nil || row.Urgent { // the result of the turn is still open
 		return

@@ -44,7 +44,8 @@ type Claim struct {
 	// SelfReview allows the caller to review and audit work that it developed.
 	SelfReview bool
 
-	crew bool // a crew runs the checks of work opened by hand
+	crew  bool   // a crew runs the checks of work opened by hand
+	agent string // that the crew is to start
 }
 
 // Renew extends a lease. It never shortens it.

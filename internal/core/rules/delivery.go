@@ -23,6 +23,8 @@ type delivery struct {
 	// Experts are the registered experts. Those of the policy come before them.
 	Experts []Expert    `json:"experts,omitempty"`
 	Limited []RoleLimit `json:"limited,omitempty"`
+	// Agents are the agents that something keeps from working, or that crashed last.
+	Agents []AgentState `json:"agents,omitempty"`
 	// Failing are the checks that failed on the base in the last baseline.
 	Failing []string `json:"failing,omitempty"`
 	// Accepted is the last base whose failing checks the human accepted.
@@ -94,7 +96,7 @@ func (s *State) expert(name string) (Expert, bool) {
 	return Expert{}, false
 }
 
-// Limited returns the time before which agents of a role must not start, zero if there is none.
+// Limited returns the time before which agents of a role must not start, zero if there is none. Agent returns the limits of an agent.
 func (s *State) Limited(role signalbox.Role) time.Time {
 	for _, l := range s.delivery.Limited {
 		if l.Role == role {
@@ -113,6 +115,9 @@ func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	}
 	for _, l := range s.delivery.Limited {
 		earlier(l.Until)
+	}
+	for _, a := range s.delivery.Agents {
+		earlier(a.Limited)
 	}
 	earlier(s.WindowEnd(now))
 	return at, ok

@@ -70,6 +70,8 @@ type AgentStarted struct {
 	Agent   string         `json:"agent,omitempty"`
 	Prompt  signalbox.Hash `json:"prompt,omitzero"`
 	Sandbox Sandbox        `json:"sandbox,omitzero"`
+	// Resumes is the session of the agent program that continues, absent if a new one starts.
+	Resumes string `json:"resumes,omitempty"`
 }
 
 // Sandbox is what a program was allowed to do on the machine that it ran on.
@@ -352,6 +354,8 @@ type SessionParked struct {
 // SessionResumed gives a parked session a slot again.
 type SessionResumed struct {
 	Epoch uint64 `json:"epoch"`
+	// Agent is the agent that takes over from that of the session.
+	Agent string `json:"agent,omitempty"`
 }
 
 // UnknownSignalRecovery records that an agent's turn contained no valid signal, and that the agent is prompted again.
@@ -376,10 +380,38 @@ type AgentFailed struct {
 	Detail string         `json:"detail,omitempty"`
 }
 
-// RoleLimited delays the start of agents of a role until a time.
+// RoleLimited delays the start of agents of a role until a time. It is recorded only if the policy names no agents.
 type RoleLimited struct {
 	Role  signalbox.Role `json:"role"`
 	Until time.Time      `json:"until"`
+}
+
+// AgentUnavailable records that an agent cannot work, and why. Without a time it works again only after a human has done something.
+type AgentUnavailable struct {
+	Agent string    `json:"agent"`
+	Cause FailCause `json:"cause"`
+	Until time.Time `json:"until,omitzero"`
+	// Role is the only role in which it does not work.
+	Role signalbox.Role `json:"role,omitempty"`
+	// Detail is what the agent's program said.
+	Detail string `json:"detail,omitempty"`
+	// Advice is what to do about it.
+	Advice string `json:"advice,omitempty"`
+	// Next is the agent that takes over in the role in which this was noticed, absent if there is none.
+	Next string `json:"next,omitempty"`
+}
+
+// AgentRestored records that an agent may work again, because a human has done something. If it could not work at all, one session is tried
+// first.
+type AgentRestored struct {
+	Agent  string `json:"agent"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// ConversationOpened records the id that an agent program gave its own session, so that the session can be resumed after an interruption.
+type ConversationOpened struct {
+	Epoch uint64 `json:"epoch"`
+	ID    string `json:"id"`
 }
 
 // QuestionAsked asks the human a question.
@@ -393,6 +425,8 @@ type QuestionAsked struct {
 	Cap   Cap            `json:"cap,omitempty"`
 	Role  signalbox.Role `json:"role,omitempty"`
 	Spent Spent          `json:"spent,omitzero"`
+	// Agents is the list of agents that cannot work, if the question is about them.
+	Agents []string `json:"agents,omitempty"`
 }
 
 // QuestionAnswered records the human's answer. Withdrawn means that the question no longer matters.
@@ -502,6 +536,9 @@ func (UnknownSignalRecovery) eventType() string { return TypeUnknownSignalRecove
 func (AgentSignalFailure) eventType() string    { return TypeAgentSignalFailure }
 func (AgentFailed) eventType() string           { return TypeAgentFailed }
 func (RoleLimited) eventType() string           { return TypeRoleLimited }
+func (AgentUnavailable) eventType() string      { return TypeAgentUnavailable }
+func (ConversationOpened) eventType() string    { return TypeConversationOpened }
+func (AgentRestored) eventType() string         { return TypeAgentRestored }
 func (QuestionAsked) eventType() string         { return TypeQuestionAsked }
 func (QuestionAnswered) eventType() string      { return TypeQuestionAnswered }
 func (FilesLocked) eventType() string           { return TypeFilesLocked }

@@ -39,7 +39,7 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 		{"merged by the developer", b.event("t2", dev, Merged{Epoch: epoch}), "the developer must not report it"},
 		{"checked by the developer", b.event("t2", dev, ChecksRan{Epoch: epoch}), "the developer must not report it"},
 		{"started without a lease", b.event("t1", dev, AgentStarted{Epoch: epoch}), notLive(int(epoch))},
-		{"resumed and not parked", b.event("t2", dev, SessionResumed{epoch}), "the session is not parked"},
+		{"resumed and not parked", b.event("t2", dev, SessionResumed{Epoch: epoch}), "the session is not parked"},
 		{"a question out of order", b.event("t2", dev, QuestionAsked{Question: "Q-2"}), "the next question is Q-1"},
 		{"an answer to no question", b.event("t2", "", QuestionAnswered{Question: "Q-1"}), "Q-1 is not an open question about it"},
 		{"an answer about the run", b.event("", "", QuestionAnswered{Question: "Q-1"}), "Q-1 is not an open question about it"},

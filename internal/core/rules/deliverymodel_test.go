@@ -67,6 +67,9 @@ func newCompany(t *rapid.T) *company {
 	if c.oneIn(2) {
 		p.Task, p.Run = Budget{Tokens: 300}, Budget{Tokens: 1500}
 	}
+	if c.oneIn(2) {
+		p = withAgents(p)
+	}
 	c.try(Configure{p, "op"})
 	for i := range c.between(1, 12) {
 		c.tasks = append(c.tasks, c.drawTask(fmt.Sprintf("t%d", i+1)))
@@ -383,8 +386,9 @@ func (c *company) fail() {
 		return
 	}
 	w := chooseOne(c, held...)
-	c.try(StartAgent{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Agent: "agent"})
-	cause := chooseOne(c, FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace, FailRateLimit)
+	c.try(StartAgent{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Agent: cmp.Or(w.Task.Agent, "agent")})
+	c.try(ReportConversation{Session: w.Lease.Session, Epoch: w.Lease.Epoch, ID: "c-1"})
+	cause := chooseOne(c, FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace, FailRateLimit, FailLogin, FailServer, FailProgram)
 	c.try(ReportFailure{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Cause: cause, Detail: "d", Until: c.now.Add(time.Minute)})
 }
 

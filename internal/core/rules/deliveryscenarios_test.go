@@ -24,6 +24,8 @@ var deliveryScenarios = []scenario{
 	{"delivery-spending", "Agents reach the budgets of a turn, a role and the run, and a token window, while they work; one restarts without an end of its turn.", spending},
 	{"delivery-large-files", "A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
 	{"delivery-red-base", "Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
+	{"delivery-failover", "An agent meets a rate limit, crashes, and loses its login: others take over, and the human is asked once none is left.", failover},
+	{"delivery-conversations", "Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
 }
@@ -416,4 +418,82 @@ func largeFiles(b *box) {
 	check()
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+}
+
+// withAgents is a policy with agents: two for developers, and one for everyone else.
+func withAgents(p Policy) Policy {
+	for _, r := range p.Roles {
+		list := []string{"claude"}
+		if r.Role == signalbox.RoleDeveloper {
+			list = append(list, "codex")
+		}
+		p.Agents = append(p.Agents, RoleAgents{Role: r.Role, Agents: list})
+	}
+	p.Agents = append(p.Agents, RoleAgents{Role: signalbox.RoleExpert, Agents: []string{"claude"}},
+		RoleAgents{Role: signalbox.RoleExpert, Expert: "sql", Agents: []string{"gemini", "codex"}})
+	for i, name := range []string{"claude", "codex", "gemini"} {
+		p.AgentSettings = append(p.AgentSettings, AgentSettings{name, signalbox.Hash{byte(i + 1)}})
+	}
+	return p
+}
+
+func (b *box) fails(a Answer, cause FailCause, detail string) Decision {
+	b.t.Helper()
+	return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: cause, Detail: detail, Advice: "log in with " + a.Agent + " login"})
+}
+
+func failover(b *box) {
+	p := withAgents(policy())
+	planned(b, p, todo("t1"), todo("t2"), todo("t3"))
+	a := b.starts(signalbox.RoleDeveloper)
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 1")
+	b.pass(time.Hour)
+	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 1")
+	b.fails(b.starts(signalbox.RoleDeveloper), FailCrash, "exit status 2")
+	one, two := b.starts(signalbox.RoleDeveloper), b.starts(signalbox.RoleDeveloper)
+	b.fails(one, FailServer, "connection refused")
+	b.fails(two, FailServer, "connection refused")
+	a = b.starts(signalbox.RoleDeveloper)
+	b.fails(a, FailLogin, "401 Unauthorized")
+	b.answer("", AskedAgent, "logged in")
+	a = b.starts(signalbox.RoleDeveloper)
+	b.say(a, "ready_for_review")
+	b.fails(b.starts(signalbox.RoleDeveloper), FailProgram, "not found")
+	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.fails(b.starts(signalbox.RoleDeveloper), FailLogin, "401 Unauthorized")
+	p.AgentSettings = []AgentSettings{{"claude", signalbox.Hash{9}}, p.AgentSettings[1], p.AgentSettings[2]}
+	b.do(Configure{p, "op"})
+	b.say(b.starts(signalbox.RoleDeveloper), "ready_for_review")
+}
+
+func conversations(b *box) {
+	planned(b, withAgents(policy()), todo("t1"), todo("t2"), todo("t3"))
+	talk := func(a Answer, id string) { b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id}) }
+	ends := func(a Answer, t Turn) { b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: t}) }
+	leaves := func(a Answer) {
+		b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch, Reason: "the crew was stopped"})
+	}
+	one := b.starts(signalbox.RoleDeveloper)
+	talk(one, "0191-a")
+	ends(one, Turn{Interrupted: true, Commit: "c1"})
+	leaves(one)
+	one = b.dispatch(signalbox.RoleDeveloper)
+	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent, Resumes: "0191-a"})
+	talk(one, "0191-a")
+	b.sayMore(one, "expert_request", func(h *ReportSignal) {
+		h.Fields.Expert, h.Turn = "sql", &Turn{Commit: "c2"}
+	})
+	x := b.starts(signalbox.RoleExpert)
+	talk(x, "ses_x")
+	b.say(x, "expert_advice")
+	b.do(ResumeSession{Session: one.Session, Epoch: one.Lease.Epoch})
+	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent, Resumes: "0191-a"})
+	leaves(one) // killed
+	two := b.starts(signalbox.RoleDeveloper)
+	talk(two, "0191-b")
+	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: "c3"} })
+	three := b.starts(signalbox.RoleDeveloper)
+	talk(three, "0191-c")
+	b.do(Order{What: OrderRetry, Work: three.Work, Actor: "op"})
 }

@@ -48,6 +48,9 @@ func (c Dispatch) decide(d *decider) error {
 	if _, known := d.s.Session(c.Session); known {
 		claim := Claim{Session: c.Session, Lease: c.Lease, Secret: c.Secret}
 		if w := claim.granted(d); w != nil {
+			if w.Task != nil {
+				d.answer.Agent = w.Task.Agent
+			}
 			return claim.held(d, w, w.Lease)
 		}
 		return refusef(signalbox.CodeUsage, "use a new session for each dispatch", "session '%s' already exists", c.Session)
@@ -64,7 +67,12 @@ func (c Dispatch) decide(d *decider) error {
 }
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
-	Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil}.grant(d, w)
+	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil}
+	if w.Task != nil {
+		claim.agent, _ = d.s.agentFor(role, w.Task.Expert, d.at)
+	}
+	d.answer.Agent = claim.agent
+	claim.grant(d, w)
 	if w.Task == nil {
 		return
 	}
@@ -112,8 +120,8 @@ func (s *State) next(roles []signalbox.Role, byHand int, now time.Time) (*Work, 
 		if !slices.Contains(roles, role) || isAgent(role) && !windowEnd.IsZero() {
 			continue
 		}
-		if planned && s.ready[n].first() >= 0 && !now.Before(s.Limited(role)) && s.hasSlot(use, role) {
-			if w := s.pickFor(n, use); w != nil {
+		if planned && s.ready[n].first() >= 0 && s.hasSlot(use, role) {
+			if w := s.pickFor(n, use, now); w != nil {
 				return w, role
 			}
 		}
@@ -173,24 +181,28 @@ func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
 	case signalbox.RoleMerger:
 		return u.roles[n] == 0
 	case signalbox.RoleExpert:
-		return u.all < p.Slots && !s.runOnHold() && !s.roleOnHold(role) // expertHasSlot checks the slots of the expert
+		return u.all < p.Slots && !s.runOnHold() && !s.roleOnHold(role) // expertCanStart checks the slots of the expert
 	}
 	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold() && !s.roleOnHold(role)
 }
 
 // runOnHold reports whether a question about the whole run is open.
 func (s *State) runOnHold() bool {
-	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == "" })
+	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == "" && q.Kind != AskedAgent })
 }
 
 // pickFor returns the work to start next for the role with this index in dispatchOrder: the highest priority, then the one that
 // most tasks wait for, then the first in the plan.
-func (s *State) pickFor(roleIndex int, use slotUsage) *Work {
+func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 	var best *Work
+	role := dispatchOrder[roleIndex]
+	if _, ok := s.agentFor(role, "", now); !ok && role != signalbox.RoleExpert { // each expert may have its own agents
+		return nil
+	}
 	bestAt, below := 0, s.downstreamCounts()
 	for i := range s.ready[roleIndex].all() {
 		w := s.works[i]
-		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || dispatchOrder[roleIndex] == signalbox.RoleExpert && !s.expertHasSlot(w, use) {
+		if best != nil && !s.startsBefore(below, i, bestAt) || !s.mayStartNow(w) || role == signalbox.RoleExpert && !s.expertCanStart(w, use, now) {
 			continue
 		}
 		best, bestAt = w, i
@@ -206,9 +218,10 @@ func (s *State) startsBefore(below []int, i, j int) bool {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(below[j], below[i]), cmp.Compare(a.Order, b.Order)) < 0
 }
 
-func (s *State) expertHasSlot(w *Work, use slotUsage) bool {
+func (s *State) expertCanStart(w *Work, use slotUsage, now time.Time) bool {
 	e, _ := s.expert(w.Task.Expert)
-	return use.experts[e.Name] < cmp.Or(e.Slots, 2)
+	_, ok := s.agentFor(signalbox.RoleExpert, w.Task.Expert, now)
+	return ok && use.experts[e.Name] < cmp.Or(e.Slots, 2)
 }
 
 // mayStartNow reports whether other work allows w to start. While the checks run on the base nothing else starts, and if they fail

@@ -48,6 +48,8 @@ type LeaseGranted struct {
 	Identity string `json:"identity,omitempty"`
 	// Crew is true if a crew runs the checks of work that was opened by hand.
 	Crew bool `json:"crew,omitempty"`
+	// Agent is the agent that the crew is to start.
+	Agent string `json:"agent,omitempty"`
 }
 
 // LeaseRenewed extends the lease.
@@ -242,6 +244,9 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeAgentSignalFailure:    decodeAs[AgentSignalFailure],
 	TypeAgentFailed:           decodeAs[AgentFailed],
 	TypeRoleLimited:           decodeAs[RoleLimited],
+	TypeAgentUnavailable:      decodeAs[AgentUnavailable],
+	TypeConversationOpened:    decodeAs[ConversationOpened],
+	TypeAgentRestored:         decodeAs[AgentRestored],
 	TypeQuestionAsked:         decodeAs[QuestionAsked],
 	TypeQuestionAnswered:      decodeAs[QuestionAnswered],
 	TypeFilesLocked:           decodeAs[FilesLocked],

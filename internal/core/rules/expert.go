@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -99,7 +100,7 @@ func (c ResumeSession) decide(d *decider) error {
 	park := h.w.Task.Parked
 	switch {
 	case park == nil:
-		d.answer.Repeated = true
+		d.answer.Repeated, d.answer.Agent = true, h.w.Task.Agent
 		return nil
 	case !park.Ready && (park.Until.IsZero() || d.at.Before(park.Until)):
 		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
@@ -109,7 +110,15 @@ func (c ResumeSession) decide(d *decider) error {
 		d.s.Overspent(h.w.ID, h.role, d.at) != "" {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
 	}
-	d.answer.Seq = d.recordFor(h, SessionResumed{c.Epoch})
+	resumed := SessionResumed{Epoch: c.Epoch}
+	if own := h.w.Task.Agent; own != "" && !d.s.isAvailable(own, d.at) {
+		var ok bool
+		if resumed.Agent, ok = d.s.agentFor(h.role, h.w.Task.Expert, d.at); !ok {
+			return refusef(signalbox.CodeNotFound, "wait", "%w: no agent is available for %s", ErrNothingToClaim, h.w.ID)
+		}
+	}
+	d.answer.Agent = cmp.Or(resumed.Agent, h.w.Task.Agent)
+	d.answer.Seq = d.recordFor(h, resumed)
 	return nil
 }
 
@@ -132,7 +141,7 @@ func (s *State) applyExpert(e *signalbox.Event, body body) {
 			if t.Parked.File && !t.Parked.Ready {
 				t.Context = "You waited for " + t.Parked.For + " in vain: another task still has it. Leave it alone and do what can be done without it, or ask for it again."
 			}
-			t.Parked = nil
+			t.Parked, t.Agent = nil, cmp.Or(b.Agent, t.Agent)
 		})
 	}
 }

@@ -85,7 +85,7 @@ func (c Claim) held(d *decider, w *Work, lease *signalbox.Lease) error {
 
 func (c Claim) grant(d *decider, w *Work) {
 	expires := d.at.Add(c.TTL)
-	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret, c.Caller.identity(), c.crew})
+	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret, c.Caller.identity(), c.crew, c.agent})
 	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session, Actor: c.Actor, Role: c.Role, Expires: expires})
 }
 

@@ -302,6 +302,9 @@ func (s *State) applyPlan(e *signalbox.Event, body body) {
 		s.addTask(e, b)
 	case TaskReplanned:
 		s.changeTask(e.Work, func(w *Work, t *Task) {
+			if b.Text != t.Text {
+				t.Conversation = nil
+			}
 			w.Title, t.Order, t.Priority, t.Blockers, t.Files, t.Text, t.Budget = b.Title, b.Order, b.Priority, b.Blockers, b.Files, b.Text, b.Budget
 		})
 	}

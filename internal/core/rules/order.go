@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"time"
 
 	"signalbox"
 )
@@ -134,6 +135,7 @@ func (c Order) run(d *decider) error {
 		}
 	case OrderRetry:
 		d.answer.Seq = d.record("", "", c.Actor, Retried{c.Reason})
+		d.retryAgents(c.Actor, "retry")
 		if !d.s.runOnHold() {
 			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
 		}
@@ -230,6 +232,9 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 				}
 			}
 			s.delivery.Cancelled, s.delivery.Paused, s.delivery.NoBudget, s.delivery.Limited = "", false, false, nil
+			for _, a := range s.delivery.Agents {
+				s.changeAgent(a.Agent, func(a *AgentState) { a.Limited, a.Roles = time.Time{}, nil })
+			}
 		}
 		return
 	}
@@ -242,10 +247,10 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 		case Resumed:
 			t.Paused, t.NoBudget = false, false
 		case Cancelled:
-			t.Cancelled, freed, t.Locks, t.Merge = b.Reason, t.Locks, nil, nil
+			t.Cancelled, freed, t.Locks, t.Merge, t.Conversation = b.Reason, t.Locks, nil, nil, nil
 			asker = t.Asker
 		case Retried:
-			t.Cancelled, t.Paused, t.NoBudget = "", false, false
+			t.Cancelled, t.Paused, t.NoBudget, t.Conversation = "", false, false, nil
 			t.resetCounts()
 		case MergeApproved:
 			t.Approved = true

@@ -30,6 +30,9 @@ type Policy struct {
 	RoleBudgets []RoleBudget `json:"role_budgets,omitempty"`
 	// Window limits the tokens of all agents in a time.
 	Window TokenWindow `json:"token_window,omitzero"`
+	// Agents is which agents work in each role, and AgentSettings identifies their settings.
+	Agents        []RoleAgents    `json:"agents,omitempty"`
+	AgentSettings []AgentSettings `json:"agent_settings,omitempty"`
 }
 
 // RoleBudget is what all agents of a role may spend.
@@ -160,6 +163,9 @@ func (c Configure) decide(d *decider) error {
 	before := d.s.delivery.Policy
 	d.answer.Seq = d.record("", "", c.Actor, PolicySet{c.Policy})
 	d.raiseBudgets(&c.Policy, c.Actor)
+	if before != nil {
+		d.reconfigureAgents(before, &c.Policy, c.Actor)
+	}
 	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 {
 		d.checkBase(c.Actor)
 	}
@@ -190,5 +196,5 @@ func policyFault(p *Policy) string {
 			return fault
 		}
 	}
-	return ""
+	return agentsFault(p)
 }

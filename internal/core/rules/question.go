@@ -33,6 +33,7 @@ const (
 	AskedBaseline      QuestionKind = "baseline"  // checks fail on the base
 	AskedUnchanged     QuestionKind = "unchanged" // is the task done, although it changes nothing?
 	AskedFileSize      QuestionKind = "file_size" // may the task add large files?
+	AskedAgent         QuestionKind = "agent"     // agents cannot work until the human has done something
 )
 
 // Question is a question to the human.
@@ -49,6 +50,8 @@ type Question struct {
 	Cap   Cap            `json:"cap,omitempty"`
 	Role  signalbox.Role `json:"role,omitempty"`
 	Spent Spent          `json:"spent,omitzero"`
+	// Agents are the agents that cannot work, if the question is about them.
+	Agents []string `json:"agents,omitempty"`
 
 	Answer    string    `json:"answer,omitempty"`
 	Actor     string    `json:"actor,omitempty"`
@@ -95,6 +98,7 @@ func (c AnswerQuestion) decide(d *decider) error {
 		d.record(q.Work, "", c.Actor, Paused{Reason: "no further budget: " + sanitize(c.Answer, 200), Budget: true, Role: q.Role})
 	}
 	if q.Work == "" {
+		d.restoreAgents(q.Agents, c.Actor, "")
 		return nil
 	}
 	w, err := d.work(q.Work)
@@ -208,7 +212,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 	switch b := body.(type) {
 	case QuestionAsked:
 		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq,
-			Cap: b.Cap, Role: b.Role, Spent: b.Spent}
+			Cap: b.Cap, Role: b.Role, Spent: b.Spent, Agents: b.Agents}
 		s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
 		if e.Work != "" {
 			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = appendUnique(t.Questions, b.Question) })
@@ -223,7 +227,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			}
 		}
 		if e.Work == "" {
-			if q, _ := s.Question(b.Question); b.NoGrant {
+			if q, _ := s.Question(b.Question); b.NoGrant || q.Kind == AskedAgent {
 			} else if q.Role != "" {
 				s.changeRole(q.Role, func(r *RoleSpent) { r.Granted = r.Spent })
 			} else {

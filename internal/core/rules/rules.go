@@ -56,6 +56,8 @@ type Answer struct {
 
 	// Plan is what loading a plan changed.
 	Plan *PlanChange
+	// Agent is the agent that a dispatched or resumed session is to start, "" if the policy names none.
+	Agent string
 	// Attempt counts the agents of this role that were started for the work, from 1.
 	Attempt int
 	// Again means that the agent should be prompted again under the same lease, or the order given again.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"bytes"
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 func (b *box) starts(role signalbox.Role) Answer {
 	b.t.Helper()
 	a := b.dispatch(role)
-	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"})
+	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: cmp.Or(a.Agent, "claude")})
 	return a
 }
 

@@ -102,8 +102,19 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 func (s *State) anyLimited(now time.Time) bool {
 	full := !s.WindowEnd(now).IsZero()
 	for n, role := range dispatchOrder {
-		if s.ready[n].first() >= 0 && (now.Before(s.Limited(role)) || full && isAgent(role)) {
+		if s.ready[n].first() < 0 || s.delivery.Policy == nil {
+			continue
+		}
+		if full && isAgent(role) {
 			return true
+		}
+		for i := range s.ready[n].all() {
+			if s.waitsForLimit(role, s.works[i].Task.Expert, now) {
+				return true
+			}
+			if role != signalbox.RoleExpert { // others have the same agents for all work
+				break
+			}
 		}
 	}
 	return false
@@ -134,6 +145,8 @@ func (s *State) reasons() []string {
 	for _, q := range s.delivery.Questions {
 		switch {
 		case !q.Open() || q.Work != "":
+		case q.Kind == AskedAgent:
+			reasons = append(reasons, "what "+joinSome(q.Agents)+" would do waits for an answer to "+q.ID)
 		case q.Role != "":
 			reasons = append(reasons, "the role "+string(q.Role)+" waits for an answer to "+q.ID)
 		default:

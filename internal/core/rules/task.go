@@ -99,6 +99,11 @@ type Task struct {
 	// Cancelled says why the task was cancelled, "" if it was not.
 	Cancelled string `json:"cancelled,omitempty"`
 
+	// Agent is the agent that the holder of the lease runs, if the policy names agents.
+	Agent string `json:"agent,omitempty"`
+	// Conversation is the last session of an agent program, if it can be resumed after an interruption.
+	Conversation *Conversation `json:"conversation,omitempty"`
+
 	// Locks are the files that the task has locked in a shared workspace.
 	Locks    []string  `json:"locks,omitempty"`
 	Parked   *Park     `json:"parked,omitempty"`

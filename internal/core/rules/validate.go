@@ -45,7 +45,7 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 		return s.openFault(e, b)
 	case TaskPlanned:
 		return s.planFault(e, b)
-	case PolicySet, PlanOpened, PlanLoaded, RoleLimited, BaseMoved:
+	case PolicySet, PlanOpened, PlanLoaded, RoleLimited, AgentUnavailable, AgentRestored, BaseMoved:
 		return s.runFault(b)
 	case Paused, Resumed, Cancelled, Retried, QuestionAsked, QuestionAnswered:
 		if e.Work == "" {

@@ -68,6 +68,14 @@ func (s *State) runFault(body body) string {
 		if roleNumber(b.Role) < 0 {
 			return fmt.Sprintf("there is no role %q", b.Role)
 		}
+	case AgentUnavailable:
+		if b.Agent == "" || b.Role != "" && b.Until.IsZero() {
+			return "an agent without a name, or one that a role has to do without for ever"
+		}
+	case AgentRestored:
+		if b.Agent == "" {
+			return "the agent has no name"
+		}
 	case BaseMoved:
 		if b.From != s.delivery.Base || b.To == "" || b.To == b.From {
 			return fmt.Sprintf("the base is at %q", s.delivery.Base)
@@ -105,6 +113,11 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 	case ChecksRan:
 		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
 	case AgentFailed:
+		return liveFault(e, w, b.Epoch)
+	case ConversationOpened:
+		if !IsConversation(b.ID) {
+			return "no agent program gives such an id"
+		}
 		return liveFault(e, w, b.Epoch)
 	case SessionParked:
 		return liveFault(e, w, b.Epoch)

@@ -1,0 +1,402 @@
+package rules
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// RoleAgents is which agents work in a role. The first is preferred, and the others take over while it is not available.
+type RoleAgents struct {
+	Role signalbox.Role `json:"role"`
+	// Expert is the expert that the agents are for, if they are not for all of them.
+	Expert string   `json:"expert,omitempty"`
+	Agents []string `json:"agents"`
+}
+
+// AgentSettings is the digest of the settings of an agent. If it changes, the agent is tried again.
+type AgentSettings struct {
+	Agent    string         `json:"agent"`
+	Settings signalbox.Hash `json:"settings" blob:"-"`
+}
+
+// agents returns the agents for a role, the preferred one first. Policies that were recorded before agents were have none.
+func (p *Policy) agents(role signalbox.Role, expert string) (list []string) {
+	for _, r := range p.Agents {
+		switch {
+		case r.Role != role:
+		case r.Expert == expert:
+			return r.Agents
+		case r.Expert == "":
+			list = r.Agents
+		}
+	}
+	return list
+}
+
+func (p *Policy) settings(agent string) signalbox.Hash {
+	for _, a := range p.AgentSettings {
+		if a.Agent == agent {
+			return a.Settings
+		}
+	}
+	return signalbox.Hash{}
+}
+
+func agentsFault(p *Policy) string {
+	for _, r := range p.Agents {
+		if r.Role == "" || len(r.Agents) == 0 || slices.Contains(r.Agents, "") {
+			return "a list of agents must have a role, and agents with names"
+		}
+	}
+	for _, a := range p.AgentSettings {
+		if a.Agent == "" {
+			return "the agent of settings must have a name"
+		}
+	}
+	return ""
+}
+
+// AgentState is what keeps an agent from working, if anything does.
+type AgentState struct {
+	Agent string `json:"agent"`
+	// Limited is when a rate limit ends; zero if there is none.
+	Limited time.Time `json:"limited,omitzero"`
+	// Down is why it cannot work until a human has done something, "" if it can. Detail and Advice are those of the event.
+	Down   FailCause `json:"down,omitempty"`
+	Detail string    `json:"detail,omitempty"`
+	Advice string    `json:"advice,omitempty"`
+	// Trying means that one session at a time is started, until one of them has heard from the agent. Restored is the sequence of the
+	// event since when.
+	Trying   bool   `json:"trying,omitempty"`
+	Restored uint64 `json:"restored,omitempty"`
+	// Roles are the roles in which it crashed last.
+	Roles []AgentCrashes `json:"roles,omitempty"`
+}
+
+// AgentCrashes is how often an agent crashed in a role in a row, and until when others take over.
+type AgentCrashes struct {
+	Role    signalbox.Role `json:"role"`
+	Crashes int            `json:"crashes,omitempty"`
+	Until   time.Time      `json:"until,omitzero"`
+}
+
+const (
+	// crashesInARow is after how many crashes of an agent in a role the next agent takes over.
+	crashesInARow = 2
+	// crashPause is for how long it takes over.
+	crashPause = 30 * time.Minute
+)
+
+// ofAgent reports whether the cause is that an agent cannot work at all, whatever the task.
+func (c FailCause) ofAgent() bool { return c == FailLogin || c == FailServer || c == FailProgram }
+
+// inWords describes the cause for people.
+func (c FailCause) inWords() string {
+	switch c {
+	case FailLogin:
+		return "its login or key was refused"
+	case FailServer:
+		return "its server does not answer"
+	case FailProgram:
+		return "its program cannot be started"
+	}
+	return string(c)
+}
+
+// Agent returns what keeps an agent from working.
+func (s *State) Agent(name string) AgentState {
+	for _, a := range s.delivery.Agents {
+		if a.Agent == name {
+			return a
+		}
+	}
+	return AgentState{Agent: name}
+}
+
+// Agents returns the agents that something keeps from working, or that crashed last.
+func (s *State) Agents() []AgentState { return s.delivery.Agents }
+
+// changeAgent replaces the state of an agent. An agent that nothing keeps from working has none.
+func (s *State) changeAgent(name string, change func(*AgentState)) {
+	if name == "" {
+		return
+	}
+	changed := s.Agent(name)
+	change(&changed)
+	changed.Roles = slices.DeleteFunc(slices.Clone(changed.Roles), func(r AgentCrashes) bool { return r.Crashes == 0 && r.Until.IsZero() })
+	if len(changed.Roles) == 0 {
+		changed.Roles = nil
+	}
+	agents := slices.Clone(s.delivery.Agents)
+	i := slices.IndexFunc(agents, func(a AgentState) bool { return a.Agent == name })
+	healthy := changed.Limited.IsZero() && changed.Down == "" && !changed.Trying && changed.Roles == nil && changed.Restored == 0
+	switch {
+	case healthy && i >= 0:
+		agents = slices.Delete(agents, i, i+1)
+	case healthy:
+	case i >= 0:
+		agents[i] = changed
+	default:
+		agents = append(agents, changed)
+	}
+	if len(agents) == 0 {
+		agents = nil
+	}
+	s.delivery.Agents = agents
+}
+
+// changeRole replaces what is known about an agent's crashes in a role.
+func (a *AgentState) changeRole(role signalbox.Role, change func(*AgentCrashes)) {
+	roles := slices.Clone(a.Roles)
+	i := slices.IndexFunc(roles, func(r AgentCrashes) bool { return r.Role == role })
+	if i < 0 {
+		roles, i = append(roles, AgentCrashes{Role: role}), len(roles)
+	}
+	change(&roles[i])
+	a.Roles = roles
+}
+
+func (a AgentState) crashes(role signalbox.Role) AgentCrashes {
+	for _, r := range a.Roles {
+		if r.Role == role {
+			return r
+		}
+	}
+	return AgentCrashes{Role: role}
+}
+
+// agentFor returns the agent that a new session of a role would start; ok is false if none is available. The name is "" if the policy names
+// no agents.
+func (s *State) agentFor(role signalbox.Role, expert string, now time.Time) (agent string, ok bool) {
+	return s.agentExcept("", role, expert, now)
+}
+
+// agentExcept is like agentFor, but never returns one of the agents.
+func (s *State) agentExcept(except string, role signalbox.Role, expert string, now time.Time) (agent string, ok bool) {
+	if now.Before(s.Limited(role)) {
+		return "", false
+	}
+	list := s.delivery.Policy.agents(role, expert)
+	if len(list) == 0 || !isAgent(role) {
+		return "", true
+	}
+	spare := "" // it crashed, but is better than none
+	for _, name := range list {
+		switch {
+		case name == except || !s.isAvailable(name, now):
+		case now.Before(s.Agent(name).crashes(role).Until):
+			if spare == "" {
+				spare = name
+			}
+		default:
+			return name, true
+		}
+	}
+	return spare, spare != ""
+}
+
+// isAvailable reports whether a session may start an agent.
+func (s *State) isAvailable(name string, now time.Time) bool {
+	a := s.Agent(name)
+	return !now.Before(a.Limited) && a.Down == "" && !(a.Trying && s.isAtWork(name))
+}
+
+// isAtWork reports whether a session runs an agent. A parked one does not.
+func (s *State) isAtWork(name string) bool {
+	for _, i := range s.leased {
+		if t := s.works[i].Task; t != nil && t.Agent == name && t.Parked == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsForLimit reports whether work for a role would start if no rate limit kept an agent from working.
+func (s *State) waitsForLimit(role signalbox.Role, expert string, now time.Time) bool {
+	if _, ok := s.agentFor(role, expert, now); ok {
+		return false
+	}
+	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.delivery.Policy.agents(role, expert), func(name string) bool {
+		a := s.Agent(name)
+		return a.Down == "" && now.Before(a.Limited)
+	})
+}
+
+// limitAgent records a rate limit of an agent, or of a role if the policy names no agents.
+func (d *decider) limitAgent(h report, until time.Time) {
+	agent, known := h.w.Task.Agent, d.s.Agent(h.w.Task.Agent).Limited
+	switch {
+	case until.IsZero() || until.Sub(d.at) > maxLimit:
+		until = d.at.Add(defaultLimit)
+		if agent != "" && known.After(until) { // another session knows better
+			until = known
+		}
+	case until.Sub(d.at) < minLimit:
+		until = d.at.Add(minLimit)
+	}
+	until = until.UTC().Round(0)
+	if agent == "" {
+		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until})
+		return
+	}
+	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
+	d.answer.Seq = d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailRateLimit, Until: until, Next: next})
+}
+
+// breakAgent records that an agent cannot work until a human has done something, and asks the human once no other agent can take over in
+// some role. It is not a failure of the task.
+func (d *decider) breakAgent(h report, c ReportFailure) {
+	agent := h.w.Task.Agent
+	known := d.s.Agent(agent)
+	if known.Down != "" || h.epoch < known.Restored { // it is recorded already, or was repaired after this session started
+		return
+	}
+	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
+	event := AgentUnavailable{Agent: agent, Cause: c.Cause, Detail: sanitize(c.Detail, 1000), Advice: sanitize(c.Advice, 500), Next: next}
+	d.answer.Seq = d.record("", h.session, h.actor, event)
+	down := AgentState{Agent: agent, Down: event.Cause, Detail: event.Detail, Advice: event.Advice}
+	if all := d.s.allDown(down); len(all) > 0 {
+		d.askQuestion("", h.session, h.actor, QuestionAsked{Kind: AskedAgent, Text: sanitize(describeDown(all), maxText), Agents: names(all)})
+	}
+}
+
+// allDown returns the agents of those roles that no agent is left for because one is down now, without those that a question is already
+// about.
+func (s *State) allDown(now AgentState) (down []AgentState) {
+	asked := map[string]bool{}
+	for _, q := range s.delivery.Questions {
+		for _, name := range q.Agents {
+			asked[name] = asked[name] || q.Open()
+		}
+	}
+	for _, r := range s.delivery.Policy.Agents {
+		if !slices.Contains(r.Agents, now.Agent) || r.Role == signalbox.RoleExpert && r.Expert == "" && len(s.Experts()) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(r.Agents, func(name string) bool { return name != now.Agent && s.Agent(name).Down == "" }) {
+			continue
+		}
+		for _, name := range r.Agents {
+			a := s.Agent(name)
+			if name == now.Agent {
+				a = now
+			}
+			if !asked[name] {
+				asked[name], down = true, append(down, a)
+			}
+		}
+	}
+	return down
+}
+
+func names(agents []AgentState) (list []string) {
+	for _, a := range agents {
+		list = append(list, a.Agent)
+	}
+	return list
+}
+
+// describeDown returns the question about agents that cannot work.
+func describeDown(agents []AgentState) string {
+	var b strings.Builder
+	for _, a := range agents {
+		b.WriteString("the agent " + a.Agent + " cannot work: " + a.Down.inWords())
+		if a.Detail != "" {
+			b.WriteString(" (it said: " + strings.TrimRight(sanitize(a.Detail, 500), ". ") + ")")
+		}
+		b.WriteString(". ")
+		if a.Advice != "" {
+			b.WriteString(strings.TrimRight(a.Advice, ". ") + ". ")
+		}
+	}
+	b.WriteString("Then answer retry: one session is tried first. Its work waits until then, and other work continues.")
+	return b.String()
+}
+
+// noteCrash lets the next agent of a role take over from one that has crashed too often in a row.
+func (d *decider) noteCrash(h report) {
+	agent := h.w.Task.Agent
+	crashes := d.s.Agent(agent).crashes(h.role)
+	if agent == "" || crashes.Crashes+1 < crashesInARow || d.at.Before(crashes.Until) {
+		return
+	}
+	if next, ok := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at); ok {
+		d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailCrash, Until: d.at.Add(crashPause).UTC().Round(0), Role: h.role, Next: next})
+	}
+}
+
+// restoreAgents lets agents work again that are down.
+func (d *decider) restoreAgents(agents []string, actor, reason string) {
+	for _, name := range agents {
+		if d.s.Agent(name).Down != "" {
+			d.record("", "", actor, AgentRestored{name, reason})
+		}
+	}
+}
+
+// retryAgents lets all agents work again, and withdraws the questions about them.
+func (d *decider) retryAgents(actor, reason string) {
+	for _, q := range d.s.delivery.Questions {
+		if q.Open() && q.Kind == AskedAgent {
+			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
+		}
+	}
+	d.restoreAgents(names(d.s.delivery.Agents), actor, reason)
+}
+
+// reconfigureAgents lets the agents work again whose settings a new policy changes, and withdraws the questions that are about nothing else.
+func (d *decider) reconfigureAgents(before, after *Policy, actor string) {
+	const reason = "its settings were changed"
+	changed := func(name string) bool { return before.settings(name) != after.settings(name) }
+	for _, q := range d.s.delivery.Questions {
+		if q.Open() && q.Kind == AskedAgent && !slices.ContainsFunc(q.Agents, func(name string) bool { return !changed(name) }) {
+			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
+		}
+	}
+	for _, a := range d.s.delivery.Agents {
+		if changed(a.Agent) {
+			d.record("", "", actor, AgentRestored{a.Agent, reason})
+		}
+	}
+}
+
+func (s *State) applyAgent(e *signalbox.Event, body body) {
+	switch b := body.(type) {
+	case AgentUnavailable:
+		s.changeAgent(b.Agent, func(a *AgentState) {
+			switch {
+			case b.Role != "":
+				a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes, r.Until = 0, b.Until.UTC() })
+			case !b.Until.IsZero():
+				a.Limited = b.Until.UTC()
+			default:
+				a.Down, a.Detail, a.Advice, a.Trying = b.Cause, b.Detail, b.Advice, false
+			}
+		})
+	case AgentRestored:
+		s.changeAgent(b.Agent, func(a *AgentState) {
+			*a = AgentState{Agent: a.Agent, Trying: a.Trying || a.Down != "", Restored: a.Restored}
+			if a.Trying {
+				a.Restored = e.Seq
+			}
+		})
+	}
+}
+
+// noteAgentWorks records that an agent's program works: it has said something.
+func (s *State) noteAgentWorks(w *Work) {
+	if w.Task == nil || w.Task.Agent == "" || w.Lease == nil {
+		return
+	}
+	a := s.Agent(w.Task.Agent)
+	if !a.Trying && a.crashes(w.Lease.Role).Crashes == 0 {
+		return
+	}
+	s.changeAgent(a.Agent, func(a *AgentState) {
+		a.Trying = false
+		a.changeRole(w.Lease.Role, func(r *AgentCrashes) { r.Crashes = 0 })
+	})
+}

@@ -1,0 +1,204 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+)
+
+func (b *box) wantAgent(role signalbox.Role, agent string) Answer {
+	b.t.Helper()
+	a := b.dispatch(role)
+	if a.Agent != agent {
+		b.t.Fatalf("the %s is %q, want %q", role, a.Agent, agent)
+	}
+	if w := b.work(a.Work); w.Task.Agent != agent {
+		b.t.Fatalf("the task has %q", w.Task.Agent)
+	}
+	return a
+}
+
+// A rate limit is that of a login: it stops the agent in all roles, the next of the list takes over, and when the limit ends the first is used
+// again.
+func TestRateLimitOfAnAgent(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
+	until := b.now.Add(time.Hour)
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	wantTypes(t, d, "AgentUnavailable ", "LeaseReleased t2")
+	b.wantNothing(signalbox.RoleCritic)
+	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
+	b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
+	b.now = until
+	b.wantAgent(signalbox.RoleCritic, "claude")
+	b.wantAgent(signalbox.RoleDeveloper, "claude")
+}
+
+// A limit without a time does not end one that is known.
+func TestUnknownRateLimitKeepsTheKnownOne(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
+	until := b.now.Add(time.Hour)
+	b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	b.do(ReportFailure{Session: two.Session, Epoch: two.Lease.Epoch, Cause: FailRateLimit})
+	if got := b.s.Agent("claude").Limited; !got.Equal(until) {
+		t.Errorf("limited until %s, want %s", got, until)
+	}
+}
+
+// If all agents of a list are limited, work waits for the first limit that ends, also if another agent is down.
+func TestAllAgentsLimited(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"))
+	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.fails(a, FailLogin, "401")
+	b.answer("", AskedAgent, "later")
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.fails(a, FailLogin, "401")
+	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
+	until := b.now.Add(time.Hour)
+	b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	b.wantNothing(signalbox.RoleDeveloper)
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(until) {
+		t.Errorf("status %+v", st)
+	}
+	b.now = until
+	b.wantAgent(signalbox.RoleDeveloper, "codex")
+}
+
+func TestCrashesOfAnAgent(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	a := b.wantAgent(signalbox.RoleDeveloper, "claude")
+	wantTypes(t, b.fails(a, FailCrash, "x"), "AgentFailed t1", "LeaseReleased t1")
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.say(a, "checkpoint") // it works, so the crashes are not in a row
+	wantTypes(t, b.fails(a, FailCrash, "x"), "AgentFailed t1", "LeaseReleased t1")
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.fails(a, FailTimeout, "x") // the task asks the human now
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude")
+	wantTypes(t, b.fails(a, FailCrash, "x"), "AgentFailed t2", "AgentUnavailable ", "LeaseReleased t2")
+	a = b.wantAgent(signalbox.RoleDeveloper, "codex")
+	b.fails(a, FailLogin, "401")
+	a = b.wantAgent(signalbox.RoleDeveloper, "claude") // better than none
+	b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
+	b.do(Order{What: OrderRetry, Actor: "op"})
+	b.wantAgent(signalbox.RoleDeveloper, "claude")
+}
+
+// With one agent in the list nothing takes over after crashes, and work does not wait.
+func TestCrashesOfTheOnlyAgent(t *testing.T) {
+	p := withAgents(policy())
+	p.Limits.Timeouts = 9
+	b := deliver(t, p, todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	for range 5 {
+		wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailCrash, "x"), "AgentFailed t1", "LeaseReleased t1")
+	}
+}
+
+// An agent that is down gives one question, costs no attempts, and stops nothing else. After the answer one session is tried.
+func TestBreaker(t *testing.T) {
+	for _, cause := range []FailCause{FailLogin, FailServer, FailProgram} {
+		t.Run(string(cause), func(t *testing.T) {
+			b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"), todo("t3"), todo("t4"))
+			for _, id := range []string{"t1", "t2", "t3"} {
+				b.bring(id, signalbox.PhaseReadyForReview)
+			}
+			one, two := b.wantAgent(signalbox.RoleCritic, "claude"), b.wantAgent(signalbox.RoleCritic, "claude")
+			late := b.wantAgent(signalbox.RoleCritic, "claude")
+			wantTypes(t, b.fails(one, cause, "said 401 Unauthorized."), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+			wantTypes(t, b.fails(two, cause, "said 401"), "LeaseReleased t2")
+			q := b.s.Questions()[0]
+			for _, want := range []string{"claude", "said 401 Unauthorized", "log in with claude login", "retry"} {
+				if q.Work != "" || !strings.Contains(q.Text, want) {
+					t.Errorf("%+v lacks %q", q, want)
+				}
+			}
+			if w := b.work("t1"); len(w.Task.Timeouts) > 0 || len(w.Task.Questions) > 0 || w.Phase != signalbox.PhaseReview {
+				t.Errorf("%s %+v", w.Phase, w.Task)
+			}
+			b.wantNothing(signalbox.RoleCritic)
+			b.wantAgent(signalbox.RoleDeveloper, "codex") // others go on
+			b.answer("", AskedAgent, "done")
+			b.fails(late, cause, "said 401") // it was started before
+			if n := len(b.s.Questions()); n != 1 {
+				t.Fatalf("%d questions", n)
+			}
+			tried := b.wantAgent(signalbox.RoleCritic, "claude")
+			b.wantNothing(signalbox.RoleCritic)
+			b.fails(tried, FailTimeout, "slow") // that says nothing about the agent
+			tried = b.wantAgent(signalbox.RoleCritic, "claude")
+			b.wantNothing(signalbox.RoleCritic)
+			b.say(tried, "review_passed")
+			b.wantAgent(signalbox.RoleCritic, "claude")
+			b.wantAgent(signalbox.RoleCritic, "claude")
+		})
+	}
+}
+
+func TestBreakerFailsAgain(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401")
+	b.answer("", AskedAgent, "retry")
+	wantTypes(t, b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401"), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+	b.wantStanding(StandingAsking)
+	b.do(Order{What: OrderRetry, Actor: "op"})
+	if q := b.s.Questions()[1]; q.Open() || !q.Withdrawn {
+		t.Errorf("%+v", q)
+	}
+	b.wantAgent(signalbox.RoleCritic, "claude")
+}
+
+// The human is asked once all agents of a list are down, with one question about all of them.
+func TestBreakerOfAList(t *testing.T) {
+	p := withAgents(policy())
+	p.Experts = nil
+	for i := range p.Agents {
+		p.Agents[i].Agents = []string{"codex", "gemini"}
+	}
+	b := deliver(t, p, todo("t1"), todo("t2"))
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "codex"), FailLogin, "401"), "AgentUnavailable ", "LeaseReleased t1")
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "gemini"), FailServer, "503"), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+	if q := b.s.Questions()[0]; len(q.Agents) != 2 || !strings.Contains(q.Text, "the agent codex") || !strings.Contains(q.Text, "the agent gemini") {
+		t.Errorf("%+v", q)
+	}
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.answer("", AskedAgent, "retry")
+	b.wantAgent(signalbox.RoleDeveloper, "codex")
+	b.wantAgent(signalbox.RoleDeveloper, "gemini") // both are tried, one session each
+}
+
+func TestChangedSettingsCloseTheBreaker(t *testing.T) {
+	p := withAgents(policy())
+	b := deliver(t, p, todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	b.fails(b.dispatch(signalbox.RoleCritic), FailLogin, "401")
+	p.Slots++
+	b.do(Configure{p, "op"})
+	b.wantNothing(signalbox.RoleCritic)
+	p.AgentSettings = append([]AgentSettings{{"claude", signalbox.Hash{9}}}, p.AgentSettings[1:]...)
+	b.do(Configure{p, "op"})
+	if q := b.s.Questions()[0]; q.Open() {
+		t.Errorf("%+v", q)
+	}
+	b.wantAgent(signalbox.RoleCritic, "claude")
+}
+
+// Each expert can have its own agents, and a parked session continues with another agent if its own is not available.
+func TestAgentsOfExperts(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	a, other := b.wantAgent(signalbox.RoleDeveloper, "claude"), b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
+	x := b.wantAgent(signalbox.RoleExpert, "gemini")
+	b.fails(x, FailLogin, "401")
+	x = b.wantAgent(signalbox.RoleExpert, "codex")
+	b.say(x, "expert_advice")
+	b.do(ReportFailure{Session: other.Session, Epoch: other.Lease.Epoch, Cause: FailRateLimit, Until: b.now.Add(time.Hour)})
+	d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
+	if d.Err != nil || d.Answer.Agent != "codex" || b.work("t1").Task.Agent != "codex" {
+		t.Errorf("%+v, %v", d.Answer, d.Err)
+	}
+}

@@ -1,0 +1,103 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox"
+)
+
+func TestConversationIDs(t *testing.T) {
+	for id, want := range map[string]bool{
+		"0191c3a2-7f33-853e-bea2-4983c5ae0000": true, "ses_e235d2ed9ffekz0u0PAueBxVl9": true, "a": true, strings.Repeat("a", 128): true,
+		"": false, "-p": false, "--resume": false, "_a": false, "../x": false, "a/b": false, "a b": false, "a\n": false, "a.b": false, "é": false,
+		strings.Repeat("a", 129): false, "a;b": false, "latest\x00": false,
+	} {
+		if IsConversation(id) != want {
+			t.Errorf("%q: %v", id, !want)
+		}
+	}
+}
+
+// A conversation can be resumed after an interruption, also if nobody recorded its end, and is forgotten when its turn has ended.
+func TestConversationOutlivesAnInterruption(t *testing.T) {
+	const id = "0191-a"
+	turn := func(interrupted bool) func(b *box, a Answer) {
+		return func(b *box, a Answer) {
+			b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Interrupted: interrupted, Commit: "c1"}})
+			b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
+		}
+	}
+	for name, tt := range map[string]struct {
+		then   func(b *box, a Answer)
+		kept   bool
+		commit string
+	}{
+		"interrupted": {turn(true), true, "c1"},
+		"ended":       {turn(false), false, ""},
+		"killed":      {func(b *box, a Answer) { b.do(Release{Work: a.Work, Reason: "its process is gone", Actor: "op"}) }, true, ""},
+		"expired":     {func(b *box, a Answer) { b.pass(signalbox.DefaultLeaseTTL); b.try(b.dispatchOf(signalbox.RoleCritic)) }, true, ""},
+		"crashed": {func(b *box, a Answer) {
+			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailCrash, Turn: &Turn{Exit: 1}})
+		}, false, ""},
+		"limited": {func(b *box, a Answer) {
+			b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Turn: &Turn{Exit: 1}})
+		}, false, ""},
+		"retried": {func(b *box, a Answer) { b.do(Order{What: OrderRetry, Work: a.Work, Actor: "op"}) }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := deliver(t, withAgents(policy()), todo("t1"))
+			a := b.starts(signalbox.RoleDeveloper)
+			b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id})
+			if again := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: id}); len(again.Events) > 0 || !again.Answer.Repeated {
+				t.Errorf("it is recorded twice: %+v", again)
+			}
+			if bad := b.try(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "--resume"}); len(bad.Events) > 0 {
+				t.Errorf("a bad id is recorded: %+v", bad)
+			}
+			tt.then(b, a)
+			c := b.work("t1").Task.Conversation
+			if (c != nil) != tt.kept || c != nil && (c.ID != id || c.Agent != "claude" || c.Role != signalbox.RoleDeveloper || c.Commit != tt.commit) {
+				t.Fatalf("conversation %+v", c)
+			}
+			if tt.kept && b.work("t1").Task.Context != interruptedContext {
+				t.Errorf("context %q", b.work("t1").Task.Context)
+			}
+			a = b.dispatch(signalbox.RoleDeveloper)
+			d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Resumes: id})
+			if (d.Err == nil) != tt.kept {
+				t.Errorf("resume: %v", d.Err)
+			}
+			b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"})
+			if c := b.work("t1").Task.Conversation; c != nil {
+				t.Errorf("a new session of the program leaves %+v", c)
+			}
+		})
+	}
+}
+
+// A parked session resumes its conversation, also under another lease.
+func TestConversationOfAParkedSession(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"))
+	a := b.starts(signalbox.RoleDeveloper)
+	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
+	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert, h.Turn = "sql", &Turn{Commit: "c1"} })
+	b.do(Release{Work: "t1", Reason: "its process is gone", Actor: "op"})
+	if c := b.work("t1").Task.Conversation; c == nil || c.Commit != "c1" {
+		t.Errorf("conversation %+v", c)
+	}
+}
+
+// A task whose text changes is not continued in a conversation about the old one.
+func TestConversationOfAChangedTask(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"))
+	a := b.starts(signalbox.RoleDeveloper)
+	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
+	b.do(Release{Work: "t1", Session: a.Session, Epoch: a.Lease.Epoch})
+	changed := todo("t1")
+	changed.Text = signalbox.Hash{77}
+	b.do(plan(2, changed))
+	if c := b.work("t1").Task.Conversation; c != nil {
+		t.Errorf("conversation %+v", c)
+	}
+}
