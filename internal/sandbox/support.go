@@ -34,11 +34,8 @@ type Support struct {
 
 // Check returns an error if the system cannot enforce the policy.
 func (s Support) Check(p *Policy) error {
-	if !p.Restricted() || p.Mode == Warn {
-		return nil
-	}
-	missing := s.missing(p)
-	if len(missing) == 0 {
+	missing := s.Missing(p)
+	if len(missing) == 0 || p.Mode == Warn {
 		return nil
 	}
 	text := strings.Join(missing, "; ")
@@ -50,15 +47,10 @@ func (s Support) Check(p *Policy) error {
 }
 
 // Missing returns what Enforce needs for a policy and the system does not have, one sentence for each.
-func (s Support) Missing(p *Policy) []string {
+func (s Support) Missing(p *Policy) (missing []string) {
 	if !p.Restricted() {
 		return nil
 	}
-	return s.missing(p)
-}
-
-// missing returns what Enforce needs and the system does not have.
-func (s Support) missing(p *Policy) (missing []string) {
 	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
 	if s.System == "darwin" {
 		if !s.Seatbelt() {
@@ -137,7 +129,7 @@ func (s Support) Open(p *Policy) (open []string) {
 		}
 	}
 	if s.System != "linux" {
-		return append(open, s.missing(p)...)
+		return append(open, s.Missing(p)...)
 	}
 	add(s.Landlock == 0 && !s.Namespaces, "all files can be read and changed")
 	add(s.Landlock == 0, "processes of other programs can be inspected as the system allows")

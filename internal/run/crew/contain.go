@@ -95,9 +95,6 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 	}
 	work := exampleFolder(site, project)
 	note := func(p *contain.Program) error {
-		if !p.Policy.Restricted() {
-			return nil
-		}
 		if err := support.Check(p.Policy); err != nil {
 			return err
 		}
