@@ -2,8 +2,11 @@ package contain
 
 import (
 	"bufio"
+	"bytes"
+	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -136,7 +139,10 @@ func (b *builder) installation(file string, environ []string, depth int) []strin
 		return paths
 	}
 	paths = append(paths, b.installationFolder(resolved))
-	if interpreter := interpreterOf(resolved, environ); interpreter != "" && depth < maxInterpreters {
+	if depth == maxInterpreters {
+		return paths
+	}
+	if interpreter, err := process.Find(interpreterOf(resolved), "/", environ); err == nil {
 		paths = append(paths, b.installation(interpreter, environ, depth+1)...)
 	}
 	return paths
@@ -162,28 +168,26 @@ func (b *builder) installationFolder(file string) string {
 	return folder
 }
 
-// interpreterOf returns the interpreter in the first line of a script, "" if the file is not a script.
-func interpreterOf(file string, environ []string) string {
+// interpreterOf returns the interpreter of a file, "" if the file is not a script.
+func interpreterOf(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
-	first, is := strings.CutPrefix(string(line), "#!")
-	words := strings.Fields(first)
-	if !is || len(words) == 0 {
-		return ""
-	}
-	if filepath.Base(words[0]) == "env" {
+	return Interpreter(f)
+}
+
+// Interpreter returns the program that the first line of a script names, "" if it names none.
+func Interpreter(script io.Reader) string {
+	line, _ := bufio.NewReaderSize(script, 512).ReadSlice('\n')
+	command, ok := bytes.CutPrefix(line, []byte("#!"))
+	words := strings.Fields(string(command))
+	if ok && len(words) > 0 && path.Base(words[0]) == "env" {
 		words = slices.DeleteFunc(words[1:], func(word string) bool { return strings.HasPrefix(word, "-") || strings.Contains(word, "=") })
-		if len(words) == 0 {
-			return ""
-		}
 	}
-	found, err := process.Find(words[0], "/", environ)
-	if err != nil {
+	if !ok || len(words) == 0 {
 		return ""
 	}
-	return found
+	return words[0]
 }

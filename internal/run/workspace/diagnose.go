@@ -1,11 +1,9 @@
 package workspace
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -173,25 +171,14 @@ func (d *diagnosis) script(name string, direct bool) {
 		return
 	}
 	defer file.Close()
-	head, _ := io.ReadAll(io.LimitReader(file, 256))
-	d.interpreter(name, head)
+	if interpreter := contain.Interpreter(file); interpreter != "" {
+		d.interpreter(name, interpreter)
+	}
 }
 
 // interpreter looks for the program that the first line of a script names.
-func (d *diagnosis) interpreter(script string, head []byte) {
-	line, ok := bytes.CutPrefix(head, []byte("#!"))
-	if !ok {
-		return
-	}
-	line, _, _ = bytes.Cut(line, []byte("\n"))
-	words := strings.Fields(string(line))
-	if len(words) > 1 && path.Base(words[0]) == "env" {
-		words = slices.DeleteFunc(words[1:], func(w string) bool { return strings.HasPrefix(w, "-") || strings.Contains(w, "=") })
-	}
-	if len(words) == 0 {
-		return
-	}
-	file, missing := words[0], false
+func (d *diagnosis) interpreter(script, name string) {
+	file, missing := name, false
 	if path.IsAbs(file) {
 		_, err := os.Stat(file)
 		missing = errors.Is(err, fs.ErrNotExist)
@@ -203,7 +190,7 @@ func (d *diagnosis) interpreter(script string, head []byte) {
 	}
 	d.hidden(file, true)
 	if missing {
-		d.add(true, "install it, or correct the first line of "+script, "%s needs the interpreter %s, which is not installed", script, words[0])
+		d.add(true, "install it, or correct the first line of "+script, "%s needs the interpreter %s, which is not installed", script, name)
 	}
 }
 
