@@ -229,9 +229,13 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 	case to.Type() == reflect.TypeFor[time.Duration]():
 		r.faults.add(scalar(node, at, func(text string) *settingError { return setDuration(to, text, at) }))
 	case to.Type() == reflect.TypeFor[Size]():
-		r.faults.add(scalar(node, at, func(text string) *settingError { return setSize(to, text, at) }))
+		r.faults.add(scalar(node, at, func(text string) *settingError {
+			return setNumber(to, text, at, parseSize, "a size", "write a size such as 512MB or 4GB")
+		}))
 	case to.Type() == reflect.TypeFor[Cores]():
-		r.faults.add(scalar(node, at, func(text string) *settingError { return setCores(to, text, at) }))
+		r.faults.add(scalar(node, at, func(text string) *settingError {
+			return setNumber(to, text, at, parseCores, "a number of cores", "write a number such as 2 or 1.5")
+		}))
 	case to.Type() == reflect.TypeFor[sandbox.Mode]():
 		r.faults.add(scalar(node, at, func(text string) *settingError { return setMode(to, text, at) }))
 	case to.Kind() == reflect.Pointer:
@@ -438,21 +442,12 @@ func isScalar(node ast.Node) bool {
 	return true
 }
 
-func setSize(to reflect.Value, text string, at settingPath) *settingError {
-	size, ok := parseSize(text)
+func setNumber[T Size | Cores](to reflect.Value, text string, at settingPath, parse func(string) (T, bool), what, hint string) *settingError {
+	number, ok := parse(text)
 	if !ok {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a size", text), hint: "write a size such as 512MB or 4GB"}
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what), hint: hint}
 	}
-	to.SetInt(int64(size))
-	return nil
-}
-
-func setCores(to reflect.Value, text string, at settingPath) *settingError {
-	cores, ok := parseCores(text)
-	if !ok {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a number of cores", text), hint: "write a number such as 2 or 1.5"}
-	}
-	to.SetInt(int64(cores))
+	to.SetInt(int64(number))
 	return nil
 }
 
