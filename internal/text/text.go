@@ -79,6 +79,14 @@ func Plural(n int) string {
 	return "s"
 }
 
+// JoinSome lists at most so many names, and how many more there are.
+func JoinSome(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 // Ordinal returns "1st", "2nd", "3rd", "4th" and so on.
 func Ordinal(n int) string {
 	ending := "th"

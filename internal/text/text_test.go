@@ -55,6 +55,14 @@ func TestCounting(t *testing.T) {
 	}
 }
 
+func TestJoinSome(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a": {"a"}, "a, b": {"a", "b"}, "a, b and 1 more": {"a", "b", "c"}} {
+		if got := JoinSome(names, 2); got != want {
+			t.Errorf("%q: %q, want %q", names, got, want)
+		}
+	}
+}
+
 func TestGroup(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "1": "1", "123": "123", "1234": "1,234", "-123": "-123", "-1234.5678": "-1,234.5678", "123456": "123,456", "0.5": "0.5",

@@ -136,19 +136,19 @@ const interruptedContext = "An earlier agent was interrupted; its changes are in
 func (t *Task) rework(e *signalbox.Event, b ReworkOrdered, w *Work) {
 	found := Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
 	switch b.Cause {
-	case reworkReview:
+	case ReworkReview:
 		t.Counts.Reviews = b.Count
-	case reworkAudit:
+	case ReworkAudit:
 		t.Counts.Audits = b.Count
-	case reworkChecks:
+	case ReworkChecks:
 		t.Counts.Checks = b.Count
-	case reworkMerge:
+	case ReworkMerge:
 		t.Counts.Merges = b.Count
-	case reworkUnchanged:
+	case ReworkUnchanged:
 		t.Counts.Unchanged, t.Unchanged = b.Count, true
-	case reworkFileSize:
+	case ReworkFileSize:
 		t.Counts.Large = b.Count
-		t.dropFindings(reworkFileSize) // this one names all files
+		t.dropFindings(ReworkFileSize) // this one names all files
 	case FindingHuman:
 		found.Actor = e.Actor
 		t.Corrections = append(slices.Clip(t.Corrections), found)

@@ -137,7 +137,7 @@ const maxUnchanged = 2
 // unchanged sends a task back that changes nothing, and asks the human when that happens again: some tasks need no change.
 func (d *decider) unchanged(h report) {
 	count := h.w.Task.Counts.Unchanged + 1
-	d.recordFor(h, ReworkOrdered{Cause: reworkUnchanged, Count: count, Summary: "the branch changes nothing: everything on it is in the base already. " +
+	d.recordFor(h, ReworkOrdered{Cause: ReworkUnchanged, Count: count, Summary: "the branch changes nothing: everything on it is in the base already. " +
 		"Make the change in your folder, on the branch that is checked out there. If the task needs no change, say so again: the human decides"})
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= maxUnchanged {

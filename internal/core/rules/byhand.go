@@ -74,7 +74,7 @@ func (c ReportChecks) judgeByHand(d *decider, h report) error {
 		if summary == "" {
 			summary = c.summary(failing(c.Rows))
 		}
-		d.recordFor(h, ReworkOrdered{Cause: reworkChecks, Count: h.w.checkFailures() + 1, Summary: sanitize(summary, maxText), Body: c.Body})
+		d.recordFor(h, ReworkOrdered{Cause: ReworkChecks, Count: h.w.checkFailures() + 1, Summary: sanitize(summary, maxText), Body: c.Body})
 		d.move(h, signalbox.PhaseImplementation)
 	}
 	d.release(h, "checks")
@@ -140,7 +140,7 @@ func byHandFault(e *signalbox.Event, body body, w *Work) string {
 	case AgentFailed:
 		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
 	case ReworkOrdered:
-		if !w.checksFailed() || b.Cause != reworkChecks {
+		if !w.checksFailed() || b.Cause != ReworkChecks {
 			return "its checks did not fail"
 		}
 		return ""

@@ -68,7 +68,7 @@ func (c ReportChecks) judge(d *decider, h report) {
 	case len(c.Large) > 0 && !h.w.Task.KeepLarge:
 		c.tooLarge(d, h, newlyFailing)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
-		d.rework(h, reworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
+		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
 		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
@@ -98,7 +98,7 @@ func (c ReportChecks) tooLarge(d *decider, h report, failing []string) {
 	if len(failing) > 0 || len(c.Protected) > 0 {
 		summary += ". Also " + c.summary(failing)
 	}
-	d.recordFor(h, ReworkOrdered{Cause: reworkFileSize, Count: count, Summary: sanitize(summary, maxText), Body: c.Body})
+	d.recordFor(h, ReworkOrdered{Cause: ReworkFileSize, Count: count, Summary: sanitize(summary, maxText), Body: c.Body})
 	if count < maxLarge {
 		d.move(h, signalbox.PhaseImplementation)
 		return
@@ -149,7 +149,7 @@ func (c ReportMerge) decide(d *decider) error {
 		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
-		d.rework(h, reworkMerge, h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
+		d.rework(h, ReworkMerge, h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
 	case c.Unchanged && h.w.Task.Kind == KindTask:
 		d.unchanged(h)
 	default: // a remediation may have repaired something outside the repository

@@ -53,7 +53,8 @@ func (c ReportConflict) decide(d *decider) error {
 		!judge && len(c.Files) > 0 && c.Draft == "":
 		return refusef(signalbox.CodeUsage, "name the commits and the files that conflict", "the conflict of '%s' is incomplete", h.w.ID)
 	}
-	found := ConflictFound{c.Epoch, c.Commit, c.Base, c.Draft, someFiles(c.Files), someFiles(c.Submodules), someFiles(c.Unresolved), h.w.Task.Counts.Conflicts, c.Body}
+	found := ConflictFound{Epoch: c.Epoch, Commit: c.Commit, Base: c.Base, Draft: c.Draft, Files: someFiles(c.Files), Submodules: someFiles(c.Submodules),
+		Unresolved: someFiles(c.Unresolved), Count: h.w.Task.Counts.Conflicts, Body: c.Body}
 	if judge {
 		found.Count++
 	}

@@ -139,15 +139,15 @@ type ReworkOrdered struct {
 
 // The causes of rework.
 const (
-	reworkReview = "review"
-	reworkAudit  = "audit"
-	reworkChecks = "checks"
-	reworkMerge  = "merge"
-	reworkPlan   = "plan"
-	// reworkUnchanged means that the branch changes nothing.
-	reworkUnchanged = "unchanged"
-	// reworkFileSize means that the work adds large files.
-	reworkFileSize = "file size"
+	ReworkReview = "review"
+	ReworkAudit  = "audit"
+	ReworkChecks = "checks"
+	ReworkMerge  = "merge"
+	ReworkPlan   = "plan"
+	// ReworkUnchanged means that the branch changes nothing.
+	ReworkUnchanged = "unchanged"
+	// ReworkFileSize means that the work adds large files.
+	ReworkFileSize = "file size"
 )
 
 // IncompleteLogged records that a developer could not finish, and why, if known.

@@ -230,7 +230,7 @@ func (d *decider) restart(w *Work, actor string) {
 	if lease := d.liveLease(w); lease != nil {
 		d.revokeLease(w, actor, "the plan changed")
 	}
-	d.record(w.ID, "", actor, ReworkOrdered{Cause: reworkPlan, Summary: "the plan now describes this task differently; make sure that the work matches all of it"})
+	d.record(w.ID, "", actor, ReworkOrdered{Cause: ReworkPlan, Summary: "the plan now describes this task differently; make sure that the work matches all of it"})
 	if blocked {
 		d.record(w.ID, "", actor, PhaseChanged{signalbox.PhaseBlocked, at})
 	}

@@ -246,7 +246,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 				}
 				if b.Keep {
 					t.KeepLarge = true
-					t.dropFindings(reworkFileSize)
+					t.dropFindings(ReworkFileSize)
 				}
 			}
 		})

@@ -256,9 +256,9 @@ func (d *decider) dispatchAuditor(h report) {
 func (d *decider) dispatchDeveloperRework(h report) {
 	counts, limits := h.w.Task.Counts, d.s.delivery.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
-		d.rework(h, reworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
+		d.rework(h, ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
 	} else {
-		d.rework(h, reworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
+		d.rework(h, ReworkAudit, counts.Audits+1, limits.Audits, AskedAudit, h.Fields.Summary, h.Body)
 	}
 	d.release(h, h.Signal)
 }

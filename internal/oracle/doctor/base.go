@@ -11,7 +11,6 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/rules"
 	"signalbox/internal/git"
 	"signalbox/internal/run/crew"
 )
@@ -56,14 +55,12 @@ const maxOutputLines = 10
 
 // redBase reports the checks that failed when they last ran on the base, if the run waits for that.
 func redBase(ctx context.Context, b *box.Box) []box.Check {
-	var red *rules.Work
-	b.Engine.View(func(s *rules.State) { red = s.RedBaseline() })
-	if red == nil {
-		return nil
-	}
-	troubles, err := crew.FindTroubles(ctx, b, red)
+	red, troubles, err := crew.FindBaseTroubles(ctx, b)
 	if err != nil {
 		return []box.Check{{Name: "base", Health: box.Problem, Detail: err.Error(), Fix: "run signalbox ledger verify"}}
+	}
+	if red == nil {
+		return nil
 	}
 	fix := fmt.Sprintf("repair the base; signalbox work show %s shows more, and a remediation may be at work", red.ID)
 	for _, q := range troubles.Questions {

@@ -133,7 +133,7 @@ func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool,
 		{cut, fmt.Sprintf("with a description of more than %s, which is cut: limits.description allows more", byteCount(limits.Description))},
 	} {
 		if n := len(group.names); n > 0 {
-			notes = append(notes, fmt.Sprintf("%s (%s) %s", text.Count(n, "tool"), someOf(group.names), group.note))
+			notes = append(notes, fmt.Sprintf("%s (%s) %s", text.Count(n, "tool"), text.JoinSome(group.names, maxNames), group.note))
 		}
 	}
 	for _, name := range missing {
@@ -142,14 +142,8 @@ func (c *Client) makeTools(listed []listedTool, notes []string) ([]toolbox.Tool,
 	return tools, append(notes, faults...)
 }
 
-// someOf lists the first names, and how many more there are.
-func someOf(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+// maxNames is how many names a note lists.
+const maxNames = 3
 
 // offer returns a tool in the form that the oracle uses.
 func (c *Client) offer(tool listedTool, full string) toolbox.Tool {

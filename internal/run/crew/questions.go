@@ -71,7 +71,7 @@ type FindingView struct {
 }
 
 // FromChecks reports whether the finding is that checks failed.
-func (f FindingView) FromChecks() bool { return f.Cause == "checks" }
+func (f FindingView) FromChecks() bool { return f.Cause == rules.ReworkChecks }
 
 // FailedCheck is a check that failed, with the end of its output.
 type FailedCheck struct {
@@ -129,6 +129,16 @@ func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Trouble
 		}
 	}
 	return found, nil
+}
+
+// FindBaseTroubles returns the baseline that waits because checks fail on the base, and why they fail. The baseline is nil if there is none.
+func FindBaseTroubles(ctx context.Context, b *box.Box) (red *rules.Work, found Troubles, err error) {
+	b.Engine.View(func(s *rules.State) { red = s.RedBaseline() })
+	if red == nil {
+		return nil, Troubles{}, nil
+	}
+	found, err = FindTroubles(ctx, b, red)
+	return red, found, err
 }
 
 // failedChecks returns the checks that failed according to the ChecksRan with the given sequence; 0 means none.

@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/text"
 )
 
 // as decodes the body of an event, as far as this version knows its fields.
@@ -118,14 +119,12 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 	case rules.TypeReworkOrdered:
 		b := as[rules.ReworkOrdered](e)
 		switch b.Cause {
-		case "checks": // ChecksRan already reported it
+		case rules.ReworkChecks, rules.ReworkFileSize: // ChecksRan already reported it
 			return "", ""
-		case "merge":
+		case rules.ReworkMerge:
 			return "not merged: " + b.Summary, ""
-		case "unchanged":
+		case rules.ReworkUnchanged:
 			return "sent back: the branch changes nothing", ""
-		case "file size": // ChecksRan already reported it
-			return "", ""
 		case rules.FindingHuman:
 			if b.Commit != "" {
 				return "merge of " + shortCommit(b.Commit) + " rejected by " + e.Actor + "; sent back", b.Summary
@@ -264,20 +263,12 @@ func (d describer) conflict(e *signalbox.Event, b rules.ConflictFound) string {
 	case len(b.Files) == 0:
 		return ""
 	case len(b.Unresolved) > 0:
-		return "sent back: conflict markers are left in " + someOf(b.Unresolved)
+		return "sent back: conflict markers are left in " + text.JoinSome(b.Unresolved, maxNames)
 	case judge:
-		return "sent back: it conflicts with the base in " + someOf(b.Files)
+		return "sent back: it conflicts with the base in " + text.JoinSome(b.Files, maxNames)
 	}
-	return d.role(e) + " gets conflicts with the base in " + someOf(b.Files)
+	return d.role(e) + " gets conflicts with the base in " + text.JoinSome(b.Files, maxNames)
 }
 
 // maxNames is how many names a line lists.
 const maxNames = 5
-
-// someOf lists names, shortened if there are many.
-func someOf(names []string) string {
-	if len(names) <= maxNames {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
-}

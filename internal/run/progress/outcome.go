@@ -24,7 +24,7 @@ import (
 func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, width int) error {
 	var text strings.Builder
 	now := time.Now()
-	red, failed := redBase(b)
+	red, troubles, _ := crew.FindBaseTroubles(context.Background(), b) // without an answer it is left out: the failure itself is on the ledger
 	b.Engine.View(func(s *rules.State) {
 		status := statusOf(s, outcome, now)
 		if status.Standing == rules.StandingEmpty {
@@ -38,35 +38,20 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(baseMoved(move.BaseMoved)))
 			}
 		}
-		writeFailed(&text, red, failed)
+		writeFailed(&text, red, troubles.FailedChecks)
 		writeNext(&text, s, status)
 	})
 	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-// redBase returns the baseline that waits because checks fail on the base, and the checks. It is best effort: the failure itself is
-// on the ledger.
-func redBase(b *box.Box) (id string, failed []crew.FailedCheck) {
-	var red *rules.Work
-	b.Engine.View(func(s *rules.State) { red = s.RedBaseline() })
-	if red == nil {
-		return "", nil
-	}
-	troubles, err := crew.FindTroubles(context.Background(), b, red)
-	if err != nil {
-		return "", nil
-	}
-	return red.ID, troubles.FailedChecks
-}
-
 // maxFailedLines is how many lines of the output of each failed check are shown at the end of a run.
 const maxFailedLines = 10
 
 // writeFailed writes why checks fail on the base.
-func writeFailed(text *strings.Builder, baseline string, failed []crew.FailedCheck) {
+func writeFailed(text *strings.Builder, baseline *rules.Work, failed []crew.FailedCheck) {
 	for _, check := range failed {
-		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline, oneLine(check.Check), oneLine(check.Environment), check.Exit)
+		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID, oneLine(check.Check), oneLine(check.Environment), check.Exit)
 		if check.Cause != "" {
 			fmt.Fprintf(text, "    %s\n", oneLine(check.Cause))
 		}
