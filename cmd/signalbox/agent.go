@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/setup"
+	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/tree/turnlog"
@@ -76,6 +77,9 @@ func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, r
 	}
 	here, err := os.Getwd()
 	if err != nil {
+		return err
+	}
+	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return err
 	}
 	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Record: record, Box: dir,

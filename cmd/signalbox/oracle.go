@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
+	"signalbox/internal/process"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/turnlog"
 )
@@ -120,6 +121,9 @@ func (c *oracleCommand) Run(p *program) error {
 func (c *oracleCommand) setup(ctx context.Context, p *program, dir string, b *box.Box, question string) (*setup.Setup, error) {
 	conf, err := config.Load(dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return nil, err
 	}
 	o, err := setup.Open(ctx, conf, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: currentBuild().Version, Record: turnlog.To(b.Engine, p.actor("")),

@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		"run":      runAgent,
 		"hide":     runHidden,
 		"obey":     obey,
+		"conceal":  runTool,
 	}[os.Getenv(childVariable)]
 	if !isChild {
 		os.Exit(m.Run())
@@ -94,6 +95,24 @@ func obey(string) error {
 	fmt.Println("ready")
 	<-told
 	os.Exit(7)
+	return nil
+}
+
+// runTool starts a tool, which looks for the environment of all processes that it can see.
+func runTool(concealed string) error {
+	if concealed == "true" {
+		if err := Conceal(); err != nil {
+			return err
+		}
+	}
+	spec := shell(`for p in /proc/[0-9]*; do cat $p/environ; done 2>/dev/null | tr '\0' '\n' | grep ^TOOL_TEST_KEY= | sort -u; echo end`)
+	spec.Env = []string{"PATH=" + os.Getenv("PATH")}
+	spec.Stdout = os.Stdout
+	p, err := Start(spec, nil)
+	if err != nil {
+		return err
+	}
+	p.Wait()
 	return nil
 }
 

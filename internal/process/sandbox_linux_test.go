@@ -413,3 +413,32 @@ func TestSandboxManyFiles(t *testing.T) {
 		}
 	}
 }
+
+// A program in a sandbox that holds a key, and starts tools in the same sandbox, can keep them from reading it.
+func TestConceal(t *testing.T) {
+	for _, namespaces := range []bool{true, false} {
+		for concealed, want := range map[string]string{"false": "TOOL_TEST_KEY=canary\nend\n", "true": "end\n"} {
+			t.Run(fmt.Sprint("namespaces ", namespaces, ", concealed ", concealed), func(t *testing.T) {
+				t.Parallel()
+				needSupport(t, namespaces)
+				f := newFixture(t, "")
+				if !namespaces {
+					f.withoutNamespaces()
+				}
+				if scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope"); err == nil && string(scope) > "1" && concealed == "false" {
+					t.Skip("this system protects all processes")
+				}
+				self, err := os.Executable()
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.spec.Argv = []string{self, concealed}
+				f.spec.Env = append(f.spec.Env, childVariable+"=conceal", "TOOL_TEST_KEY=canary")
+				f.spec.Sandbox.Read = append(f.spec.Sandbox.Read, self)
+				if _, out := f.run(t); out != want {
+					t.Errorf("output %q, want %q", out, want)
+				}
+			})
+		}
+	}
+}
