@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"signalbox/internal/config"
+	"signalbox/internal/durable"
 	"signalbox/internal/git"
 	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
@@ -29,12 +31,17 @@ type Agent struct {
 	Env  map[string]string
 }
 
+// homeName returns the name of the home folder of an agent in a role. It is different for all pairs: the first dash ends the role.
+func homeName(role, agent string) string {
+	return strings.ReplaceAll(role, "-", "_") + "-" + url.PathEscape(agent)
+}
+
 // InSandbox is the variable that tells Claude Code that it is in a sandbox.
 const InSandbox = "IS_SANDBOX"
 
 // Agent returns what an agent gets.
 func (s Site) Agent(a Agent) *Program {
-	keys := keysOf(a.Config)
+	keys := s.keysOf(a.Config, slices.Concat(s.Environ, pairs(a.Env)))
 	if a.Config.Tree != "" {
 		keys = treeKeys(s.Config, a.Config)
 	}
@@ -43,7 +50,7 @@ func (s Site) Agent(a Agent) *Program {
 	if b.restricted() {
 		b.readSystem()
 		b.work("its working copy", a.Dir)
-		b.useHome(s.state(a.Work, a.Role+"-"+a.Name))
+		b.useHome(s.state(a.Work, homeName(a.Role, a.Name)))
 		environ := slices.Concat(s.Environ, pairs(a.Env))
 		b.readProgram(a.Argv, a.Dir, environ)
 		if a.Config.Tree != "" {
@@ -64,6 +71,7 @@ func (s Site) Agent(a Agent) *Program {
 
 // work allows changing a folder that a program works in, but not what git has there, and reading the repository.
 func (b *builder) work(what, dir string) {
+	b.p.dir = dir
 	b.p.Grants = append(b.p.Grants, Grant{what, true, []string{dir}})
 	git := filepath.Join(dir, ".git")
 	if info, err := os.Lstat(git); err != nil || info.Mode().Type() != fs.ModeSymlink { // what a link leads to could be read
@@ -106,6 +114,14 @@ var presets = map[string][]preset{
 		{"XDG_CONFIG_HOME", ".config/opencode", "opencode", []string{"opencode.json", "opencode.jsonc", "AGENTS.md"}, nil},
 		{"XDG_DATA_HOME", ".local/share/opencode", "opencode", nil, []string{"auth.json"}},
 	},
+}
+
+// folderOf returns the folder of the user with the settings and the login.
+func (p preset) folderOf(home string, environ []string) string {
+	if named := process.Getenv(environ, p.variable); named != "" {
+		return filepath.Join(named, p.below)
+	}
+	return filepath.Join(home, p.folder)
 }
 
 // copied is a file that is copied into the home folder of a program, and linked one that the home folder has a link to. name is
@@ -214,7 +230,7 @@ func gitAround(dir string) []string {
 func isGitFolder(found, worktree string) bool {
 	name := filepath.Join(worktree, ".git")
 	if found != name {
-		text, err := os.ReadFile(filepath.Join(found, "gitdir"))
+		text, err := durable.ReadRegular(filepath.Join(found, "gitdir"), maxSettings)
 		if err != nil || filepath.Clean(strings.TrimSpace(string(text))) != name {
 			return false
 		}

@@ -68,6 +68,7 @@ type Program struct {
 	Limit int64
 
 	home     string // "" means the user's
+	dir      string // the folder that it works in
 	copies   []copied
 	links    []linked
 	withheld []string // names of variables of the user that the program does not get
@@ -139,9 +140,10 @@ func (b *builder) harmless(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), b.containsPrivate)
 }
 
-// containsPrivate reports whether a folder is, or contains, the user's home folder or the box.
+// containsPrivate reports whether a folder, or what it is a link to, is or contains the user's home folder or the box.
 func (b *builder) containsPrivate(folder string) bool {
-	return slices.ContainsFunc(b.private, func(private string) bool { return within(private, folder) })
+	real := resolve(folder)
+	return slices.ContainsFunc(b.private, func(private string) bool { return within(private, folder) || within(private, real) })
 }
 
 // within reports whether a path is a folder, or is in it.

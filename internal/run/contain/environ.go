@@ -1,11 +1,14 @@
 package contain
 
 import (
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"signalbox/internal/config"
+	"signalbox/internal/durable"
 	"signalbox/internal/process"
 )
 
@@ -15,15 +18,18 @@ var general = slices.Concat(certificates, []string{
 	"TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY",
 	// How the usual toolchains build.
-	"GOROOT", "GOFLAGS", "GOTOOLCHAIN", "GOPRIVATE", "GONOSUMDB", "GOSUMDB", "GOEXPERIMENT", "CGO_ENABLED", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS",
-	"JAVA_HOME", "MAKEFLAGS", "SOURCE_DATE_EPOCH",
+	"GOROOT", "GOFLAGS", "GOTOOLCHAIN", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOEXPERIMENT", "CGO_ENABLED", "CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS",
+	"JAVA_HOME", makeflags, "SOURCE_DATE_EPOCH",
 })
+
+// makeflags are the arguments of make.
+const makeflags = "MAKEFLAGS"
 
 // places are variables that name folders of the user. A program that uses the user's home folder gets them.
 var places = []string{
 	"HOME", "TMPDIR", "XDG_*", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "GOPATH", "GOCACHE", "GOMODCACHE", "GOENV", "GOBIN", "GOPROXY",
 	"CARGO_HOME", "RUSTUP_HOME", "NVM_DIR", "PYENV_ROOT", "RBENV_ROOT", "NODENV_ROOT", "ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR", "VOLTA_HOME",
-	"BUN_INSTALL", "DENO_INSTALL", "DENO_DIR", "SDKMAN_DIR", "PNPM_HOME", "FNM_DIR", "DOTNET_ROOT", "GEM_HOME", "PYTHONUSERBASE", "VIRTUAL_ENV",
+	"BUN_INSTALL", "DENO_INSTALL", "DENO_DIR", "SDKMAN_DIR", "PNPM_HOME", "FNM_DIR", "DOTNET_ROOT", "GEM_HOME", "PYTHONUSERBASE", "VIRTUAL_ENV", "CONDA_PREFIX",
 	"NPM_CONFIG_CACHE", "NPM_CONFIG_PREFIX", "PIP_CACHE_DIR", "UV_CACHE_DIR",
 }
 
@@ -34,7 +40,8 @@ var containers = []string{"DOCKER_*", "CONTAINER_*", "PODMAN_*", "BUILDAH_*", "K
 var certificates = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "NIX_SSL_CERT_FILE"}
 
 // keysOf returns the names of the variables that a preset needs: its own keys, and settings that belong to them.
-func keysOf(a config.Agent) []string {
+// environ is the environment that it would have without a sandbox.
+func (h Host) keysOf(a config.Agent, environ []string) []string {
 	switch a.Preset {
 	case config.PresetClaude:
 		return []string{"ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CODE_USE_*", "CLAUDE_CODE_MAX_*", "IS_SANDBOX", "CLAUDE_CODE_BUBBLEWRAP"}
@@ -43,7 +50,7 @@ func keysOf(a config.Agent) []string {
 	case config.PresetGemini:
 		return []string{"GEMINI_API_KEY", "GEMINI_MODEL", "GOOGLE_*"}
 	case config.PresetOpencode:
-		return opencodeKeys(a)
+		return h.opencodeKeys(a, environ)
 	}
 	return nil
 }
@@ -57,20 +64,46 @@ var providerKeys = map[string][]string{
 	"opencode":   {"OPENCODE_API_KEY"},
 }
 
-// opencodeKeys returns the key of the provider in the name of the model. Without a model opencode chooses a provider by its settings.
-func opencodeKeys(a config.Agent) []string {
+// opencodeKeys returns the key of the provider in the name of the model, and without a model those that the user's settings of opencode
+// name. If they name none, opencode chooses a provider by the keys that it finds, so it gets all.
+func (h Host) opencodeKeys(a config.Agent, environ []string) (keys []string) {
 	if a.BaseURL != "" {
 		return providerKeys["openai"] // see agent.PresetAt
 	}
-	provider, _, named := strings.Cut(a.Model, "/")
-	if !named {
-		var all []string
-		for _, keys := range providerKeys {
-			all = append(all, keys...)
-		}
-		slices.Sort(all)
-		return all
+	if provider, _, named := strings.Cut(a.Model, "/"); named {
+		return keysOfProvider(provider)
 	}
+	for _, settings := range presets[config.PresetOpencode] {
+		for _, name := range settings.settings {
+			if !strings.HasPrefix(filepath.Ext(name), ".json") {
+				continue
+			}
+			text, err := durable.ReadRegular(filepath.Join(settings.folderOf(h.Home, environ), name), maxSettings)
+			if err != nil {
+				continue
+			}
+			for _, found := range opencodeModel.FindAllSubmatch(text, -1) {
+				keys = append(keys, keysOfProvider(string(found[1]))...)
+			}
+			for _, found := range opencodeVariable.FindAllSubmatch(text, -1) {
+				keys = append(keys, string(found[1]))
+			}
+		}
+	}
+	if len(keys) == 0 {
+		keys = slices.Concat(slices.Collect(maps.Values(providerKeys))...)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// What settings of opencode name: the provider of a model, and a variable.
+var (
+	opencodeModel    = regexp.MustCompile(`"(?:small_)?model"\s*:\s*"([A-Za-z0-9._-]+)/`)
+	opencodeVariable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
+)
+
+func keysOfProvider(provider string) []string {
 	if keys := providerKeys[provider]; keys != nil {
 		return keys
 	}
@@ -100,6 +133,9 @@ func treeKeys(c *config.Config, a config.Agent) (names []string) {
 func filterEnviron(environ, patterns []string) (kept []string) {
 	for _, entry := range environ {
 		name := nameOf(entry)
+		if name == makeflags && (process.Getenv(environ, "MAKELEVEL") != "" || strings.Contains(entry, "--jobserver")) {
+			continue // of a make that started this program: they name its descriptors
+		}
 		if slices.ContainsFunc(patterns, func(pattern string) bool { return matches(name, pattern) }) {
 			kept = append(kept, entry)
 		}

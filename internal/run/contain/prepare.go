@@ -3,11 +3,13 @@ package contain
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"signalbox/internal/durable"
 )
 
 // Prepare creates the folders that the program needs. It copies the user's settings into the home folder, over what an earlier run of
@@ -39,6 +41,9 @@ func (p *Program) Prepare() error {
 			return fmt.Errorf("prepare a sandbox: %w", err)
 		}
 	}
+	if err := writeInto(home, filepath.Join(".config", "git", "config"), p.gitSettings()); err != nil {
+		return fmt.Errorf("prepare git in a sandbox: %w", err)
+	}
 	for _, c := range p.copies {
 		if err := copyInto(home, c); err != nil {
 			return fmt.Errorf("copy the settings of an agent: %w", err)
@@ -52,6 +57,28 @@ func (p *Program) Prepare() error {
 	return nil
 }
 
+// gitSettings returns the settings of git in a home folder: what commits in repositories of the program's own need, such as those of tests,
+// and that the working copy can be used, whoever owns it. None of them runs a program. Settings in ~/.gitconfig count more.
+func (p *Program) gitSettings() string {
+	text := "[user]\n\tname = signalbox\n\temail = signalbox@localhost\n[init]\n\tdefaultBranch = main\n"
+	if p.dir == "" {
+		return text
+	}
+	text += "[safe]\n"
+	for _, dir := range slices.Compact([]string{p.dir, resolve(p.dir)}) {
+		text += "\tdirectory = \"" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(filepath.ToSlash(dir)) + "\"\n"
+	}
+	return text
+}
+
+// writeInto writes a file in a home folder, over whatever has its name.
+func writeInto(home *os.Root, name, text string) error {
+	if err := clearPlace(home, name); err != nil {
+		return err
+	}
+	return home.WriteFile(name, []byte(text), 0o600)
+}
+
 // maxSettings bounds the size of a file of settings.
 const maxSettings = 4 << 20
 
@@ -60,17 +87,9 @@ func copyInto(home *os.Root, c copied) error {
 	if err := clearPlace(home, c.name); err != nil {
 		return err
 	}
-	f, err := os.Open(c.from)
+	text, err := durable.ReadRegular(c.from, maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	if err == nil && len(text) > maxSettings {
-		err = fmt.Errorf("%s is larger than %d bytes", c.from, maxSettings)
 	}
 	if err != nil {
 		return err

@@ -2,7 +2,9 @@ package contain
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"signalbox/internal/config"
@@ -144,4 +146,42 @@ func TestPublicParts(t *testing.T) {
 	}
 	m.want("public", publicParts(m.path("etc")), "etc/passwd", "etc/shell", "etc/ssh/config", "etc/ssl")
 	m.want("all", publicParts(m.path("etc/ssl")), "etc/ssl")
+}
+
+// Git in a private home folder knows a name, and uses the working copy whoever owns it. What a program planted there is replaced.
+func TestGitSettings(t *testing.T) {
+	m := newMachine(t, "")
+	for name, p := range map[string]*Program{
+		"agent": m.agent(config.Agent{}),
+		"check": m.Check(Check{Work: "T1", Session: "c", Dir: m.path("project/.signalbox/trees/T1")}),
+		"tool":  m.Tool(config.Sandbox{}, nil, m.path(`project/a "b" \c`), m.path("temp")),
+	} {
+		home := process.Getenv(p.Env, "HOME")
+		settings := filepath.Join(home, ".config/git/config")
+		if err := os.MkdirAll(filepath.Dir(settings), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(m.write("victim", "untouched"), settings); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(m.path("victim")); string(text) != "untouched" {
+			t.Errorf("%s: wrote %q, %v", name, text, err)
+		}
+		get := func(setting string) string {
+			cmd := exec.Command("git", "config", "--file", settings, "--get", setting)
+			out, err := cmd.Output()
+			if err != nil {
+				t.Errorf("%s: git config %s: %v", name, setting, err)
+			}
+			return strings.TrimSpace(string(out))
+		}
+		for setting, want := range map[string]string{"user.name": "signalbox", "user.email": "signalbox@localhost", "init.defaultBranch": "main", "safe.directory": resolve(p.dir)} {
+			if got := get(setting); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, setting, got, want)
+			}
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"signalbox/internal/durable"
 	"signalbox/internal/process"
 )
 
@@ -31,9 +32,13 @@ func (b *builder) readSystem() {
 		folders = append(folders, target)
 	}
 	b.grant("the system", false, folders) // a home folder in one of them is hidden
-	b.read("folders on PATH", slices.DeleteFunc(b.pathFolders(), func(folder string) bool {
+	onPath := slices.DeleteFunc(b.pathFolders(), func(folder string) bool {
 		return slices.ContainsFunc(folders, func(system string) bool { return within(folder, system) })
-	})...)
+	})
+	b.read("folders on PATH", onPath...)
+	for _, folder := range onPath {
+		b.read("toolchains", b.prefixes(folder)...)
+	}
 	for _, name := range certificates {
 		b.read("certificates", process.Getenv(b.Environ, name))
 	}
@@ -155,22 +160,24 @@ func (b *builder) installationFolder(file string) string {
 		return root + strings.TrimSuffix(packages, "/")
 	}
 	folder := filepath.Dir(file)
-	private := func(folder string) bool { // it has more than one program
-		return b.containsPrivate(folder) || within(b.Project, folder) || folder == filepath.Clean(os.TempDir()) ||
-			slices.Contains([]string{".local", ".config", ".cache"}, filepath.Base(folder))
-	}
-	if prefix := filepath.Dir(folder); filepath.Base(folder) == "bin" && !private(prefix) && !private(folder) {
+	if prefix := filepath.Dir(folder); filepath.Base(folder) == "bin" && !b.isShared(prefix) && !b.isShared(folder) {
 		return prefix
 	}
-	if private(folder) {
+	if b.isShared(folder) {
 		return file
 	}
 	return folder
 }
 
+// isShared reports whether a folder has more in it than one program needs.
+func (b *builder) isShared(folder string) bool {
+	return b.containsPrivate(folder) || within(b.Project, folder) || folder == filepath.Clean(os.TempDir()) ||
+		slices.Contains([]string{".local", ".config", ".cache"}, filepath.Base(folder))
+}
+
 // interpreterOf returns the interpreter of a file, "" if the file is not a script.
 func interpreterOf(file string) string {
-	f, err := os.Open(file)
+	f, err := durable.OpenRegular(file)
 	if err != nil {
 		return ""
 	}

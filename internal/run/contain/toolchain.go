@@ -1,23 +1,26 @@
 package contain
 
 import (
-	"bufio"
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"signalbox/internal/durable"
 	"signalbox/internal/process"
 )
 
-// toolchains are folders of the home folder with programs that people install for themselves. If variable is not empty, it names the
+// toolchain is a folder of the home folder with programs that people install for themselves. If variable is not empty, it names the
 // folder, and programs need it because their home folder is another one. parts are the only parts that may be read; none means all.
-// None of them may contain logins.
-var toolchains = []struct {
+type toolchain struct {
 	folder   string
 	variable string
 	parts    []string
-}{
+}
+
+// None of the toolchains may contain logins.
+var toolchains = []toolchain{
 	{".rustup", "RUSTUP_HOME", nil},
 	{".cargo", "", []string{"bin", "env"}}, // it also has credentials
 	{".nvm", "NVM_DIR", nil},
@@ -56,6 +59,65 @@ var toolchains = []struct {
 	{".opencode", "", []string{"bin"}},
 }
 
+// prefixMarks are what the prefix of a toolchain has beside its folder bin or shims. A folder that has none of them may hold anything, such as
+// the settings and the login of the one program in it.
+var prefixMarks = map[string][]string{
+	"bin":   {"lib", "lib64", "libexec", "include", "conda-meta", "pyvenv.cfg"},
+	"shims": {"versions", "installs", "toolchains"},
+}
+
+// prefixes returns the folders around a folder on PATH that its programs need, such as those of a virtual environment, with the
+// interpreter that it uses, or of a version of a toolchain.
+func (b *builder) prefixes(folder string) (found []string) {
+	for _, at := range []string{folder, resolve(folder)} {
+		prefix := filepath.Dir(at)
+		if marks := prefixMarks[filepath.Base(at)]; !slices.Contains(found, prefix) && b.isPrefix(prefix, marks) {
+			found = append(found, prefix)
+			found = append(found, b.interpreters(prefix)...)
+		}
+	}
+	return found
+}
+
+// isPrefix reports whether a folder is the prefix of a toolchain, which may be read as a whole: not a folder of which only parts may be
+// read, and not a project of the user, which may have a bin and a lib, too.
+func (b *builder) isPrefix(prefix string, marks []string) bool {
+	if real := resolve(prefix); b.isShared(prefix) || b.isShared(real) || within(real, b.Project) && !hasAny(real, "pyvenv.cfg", "conda-meta") {
+		return false
+	}
+	inParts := func(t toolchain) bool { return t.parts != nil && sameFile(prefix, filepath.Join(b.Home, t.folder)) }
+	return hasAny(prefix, marks...) && !hasAny(prefix, ".git", ".hg", ".svn") && !slices.ContainsFunc(toolchains, inParts)
+}
+
+// hasAny reports whether a folder has one of the names in it.
+func hasAny(folder string, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(folder, name))
+		return err == nil
+	})
+}
+
+// interpreters returns the installation of the Python that a virtual environment has a link to.
+func (b *builder) interpreters(environment string) []string {
+	file := filepath.Join(environment, "bin", "python")
+	if real, err := filepath.EvalSymlinks(file); err != nil || within(real, resolve(environment)) {
+		return nil
+	}
+	return b.installation(file, b.Environ, 0)
+}
+
+// useEnvironments makes the active environment of Python or Conda available.
+func (b *builder) useEnvironments() {
+	for _, e := range []struct{ variable, mark string }{{"VIRTUAL_ENV", "pyvenv.cfg"}, {"CONDA_PREFIX", "conda-meta"}} {
+		folder := process.Getenv(b.Environ, e.variable)
+		if !filepath.IsAbs(folder) || !b.isPrefix(folder, []string{e.mark}) {
+			continue
+		}
+		b.read("toolchains", append(b.interpreters(folder), folder)...)
+		b.p.Env = append(b.p.Env, e.variable+"="+folder)
+	}
+}
+
 // useToolchains allows reading the toolchains in the user's home folder, and sets the variables that lead to them.
 func (b *builder) useToolchains() {
 	if b.Home == "" {
@@ -84,18 +146,29 @@ func (b *builder) useToolchains() {
 	if python, _ := filepath.Glob(filepath.Join(b.Home, ".local/lib/python3*")); len(python) > 0 {
 		b.p.Env = append(b.p.Env, "PYTHONUSERBASE="+filepath.Join(b.Home, ".local"))
 	}
+	b.useEnvironments()
 	b.useGo()
 }
 
-// useGo makes the modules that the user has downloaded available: as a proxy, because a module cache that the program can change must be
-// its own.
+// goSettings are the settings of the user for go that programs get besides GOPROXY and GOFLAGS. None of them names a program.
+var goSettings = []string{"GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE", "GOVCS", "GOTOOLCHAIN", "GOEXPERIMENT", "CGO_ENABLED"}
+
+// useGo passes on what go env -w has set, and makes the modules that the user has downloaded available: as a proxy, because a module cache
+// that the program can change must be its own. go does not ask a proxy for private modules, and must not: with GONOPROXY=none it would ask
+// the public ones for their names, too.
 func (b *builder) useGo() {
 	settings := process.Getenv(b.Environ, "GOENV")
 	if settings == "" {
 		settings = filepath.Join(cmp.Or(process.Getenv(b.Environ, "XDG_CONFIG_HOME"), filepath.Join(b.Home, ".config")), "go", "env")
 	}
+	written := readGoSettings(settings)
 	value := func(name, standard string) string {
-		return cmp.Or(process.Getenv(b.Environ, name), goSetting(settings, name), standard)
+		return cmp.Or(process.Getenv(b.Environ, name), written[name], standard)
+	}
+	for _, name := range goSettings {
+		if process.Getenv(b.Environ, name) == "" && written[name] != "" { // otherwise the program gets it anyway
+			b.p.Env = append(b.p.Env, name+"="+written[name])
+		}
 	}
 	gopath, _, _ := strings.Cut(value("GOPATH", filepath.Join(b.Home, "go")), string(filepath.ListSeparator))
 	cache := value("GOMODCACHE", filepath.Join(gopath, "pkg", "mod"))
@@ -104,22 +177,24 @@ func (b *builder) useGo() {
 	if _, err := os.Stat(downloads); err == nil && filepath.IsAbs(downloads) {
 		b.read("toolchains", cache)
 		proxy = "file://" + filepath.ToSlash(downloads) + "," + proxy
-		b.p.Env = append(b.p.Env, "GONOPROXY=none") // private modules, too
 	}
 	b.p.Env = append(b.p.Env, "GOPROXY="+proxy, "GOFLAGS="+strings.TrimSpace(value("GOFLAGS", "")+" -modcacherw")) // so that it can be removed
 }
 
-// goSetting returns a setting that go env -w has written to a file.
-func goSetting(file, name string) string {
-	f, err := os.Open(file)
-	if err != nil {
-		return ""
+// maxGoSettings bounds the size of the file of go env -w.
+const maxGoSettings = 1 << 20
+
+// readGoSettings returns what go env -w has written to a file.
+func readGoSettings(file string) map[string]string {
+	text, err := durable.ReadRegular(file, maxGoSettings)
+	if err != nil || !filepath.IsAbs(file) { // GOENV=off means none
+		return nil
 	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if value, found := strings.CutPrefix(lines.Text(), name+"="); found {
-			return value
+	found := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), "="); ok {
+			found[name] = value
 		}
 	}
-	return ""
+	return found
 }

@@ -1,0 +1,188 @@
+package contain
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"signalbox/internal/config"
+	"signalbox/internal/process"
+)
+
+func (m *machine) link(to, name string) {
+	m.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(m.path(name)), 0o700); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Symlink(m.path(to), m.path(name)); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// onPath puts folders first on PATH.
+func (m *machine) onPath(folders ...string) {
+	for i, name := range m.Environ {
+		if path, is := strings.CutPrefix(name, "PATH="); is {
+			for _, folder := range folders {
+				path = m.path(folder) + ":" + path
+			}
+			m.Environ[i] = "PATH=" + path
+		}
+	}
+}
+
+// A toolchain on PATH needs the folder around its programs. Folders with more in them are not shown.
+func TestPrefixesOfToolchains(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files   []string
+		path    string
+		environ string
+		want    string // may be read
+		private string // may not
+	}{
+		"virtual environment": {[]string{"home/app/.venv/pyvenv.cfg", "home/app/.env"}, "home/app/.venv/bin", "", "home/app/.venv/lib/x", "home/app/.env"},
+		"of the project":      {[]string{"project/.venv/pyvenv.cfg"}, "project/.venv/bin", "", "project/.venv/lib/x", "project/main.go"},
+		"active environment":  {[]string{"home/envs/a/pyvenv.cfg"}, "bin", "VIRTUAL_ENV=home/envs/a", "home/envs/a/lib/x", "home/envs/b"},
+		"conda":               {[]string{"home/mambaforge/conda-meta/history"}, "home/mambaforge/bin", "", "home/mambaforge/lib/x", "home/mambaforge.yml"},
+		"conda environment":   {[]string{"home/m/envs/a/conda-meta/history"}, "bin", "CONDA_PREFIX=home/m/envs/a", "home/m/envs/a/lib/x", "home/m/x"},
+		"version of node":     {[]string{"home/tools/node/v20/lib/x"}, "home/tools/node/v20/bin", "", "home/tools/node/v20/lib/x", "home/tools/node/x"},
+		"shims":               {[]string{"home/.goenv/versions/1/x"}, "home/.goenv/shims", "", "home/.goenv/versions/1/x", "home/.other"},
+
+		"the home folder":       {[]string{"home/lib/x"}, "home/bin", "", "home/bin/x", "home/lib/x"},
+		"local":                 {[]string{"home/.local/include/x"}, "home/.local/bin", "", "home/.local/bin/x", "home/.local/include/x"},
+		"cargo":                 {[]string{"home/.cargo/lib/x", "home/.cargo/credentials.toml"}, "home/.cargo/bin", "", "home/.cargo/bin/x", "home/.cargo/credentials.toml"},
+		"a login":               {[]string{"home/.cloud/credentials.json"}, "home/.cloud/bin", "", "home/.cloud/bin/x", "home/.cloud/credentials.json"},
+		"another project":       {[]string{"home/other/lib/x", "home/other/.git/config"}, "home/other/bin", "", "home/other/bin/x", "home/other/lib/x"},
+		"the project":           {[]string{"project/lib/x"}, "project/bin", "", "project/bin/x", "project/lib/x"},
+		"above the home folder": {[]string{"lib/x"}, "bin", "", "bin/tool", "lib/x"},
+		"no environment":        {[]string{"home/pyvenv.cfg"}, "bin", "VIRTUAL_ENV=home", "bin/tool", "home/pyvenv.cfg"},
+		"a folder of keys":      {[]string{"home/.ssh/known_hosts"}, "bin", "VIRTUAL_ENV=home/.ssh", "bin/tool", "home/.ssh/id"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "")
+			for _, file := range tt.files {
+				m.write(file, "")
+			}
+			m.write(tt.path+"/x", "")
+			m.onPath(tt.path)
+			variable, folder, _ := strings.Cut(tt.environ, "=")
+			if variable != "" {
+				m.Environ = append(m.Environ, variable+"="+m.path(folder))
+			}
+			p := m.agent(config.Agent{Command: []string{"tool"}}, "tool")
+			if !allows(p.Policy, m.path(tt.want)) {
+				t.Errorf("%s cannot be read: %q", tt.want, m.relative(p.Policy.Read))
+			}
+			if allows(p.Policy, m.path(tt.private)) {
+				t.Errorf("%s can be read: %q", tt.private, m.relative(p.Policy.Read))
+			}
+			given := variable != "" && strings.HasSuffix(tt.want, "lib/x")
+			if got := process.Getenv(p.Env, variable); variable != "" && (got == m.path(folder)) != given {
+				t.Errorf("%s=%s", variable, got)
+			}
+		})
+	}
+}
+
+// Links on PATH are followed: to a prefix, to the interpreter of a virtual environment, and never to a folder that contains the home folder.
+func TestLinkedToolchains(t *testing.T) {
+	m := newMachine(t, "")
+	m.write("versions/21/bin/java", "")
+	m.write("versions/21/lib/x", "")
+	m.link("versions/21", "home/candidates/current")
+	m.write("pythons/3/bin/python3", "")
+	m.write("pythons/3/lib/x", "")
+	m.write("home/venv/pyvenv.cfg", "")
+	m.link("pythons/3/bin/python3", "home/venv/bin/python")
+	m.link("home", "link/bin")
+	m.link(".", "outer/bin")
+	m.onPath("home/candidates/current/bin", "home/venv/bin", "link/bin", "outer/bin", "outer")
+	p := m.agent(config.Agent{Command: []string{"tool"}}, "tool")
+	for _, file := range []string{"versions/21/lib/x", "pythons/3/lib/x"} {
+		if !allows(p.Policy, m.path(file)) {
+			t.Errorf("%s cannot be read: %q", file, m.relative(p.Policy.Read))
+		}
+	}
+	for _, folder := range p.Policy.Read {
+		if real := resolve(folder); within(m.Home, real) {
+			t.Errorf("%s leads to %s", folder, real)
+		}
+	}
+}
+
+// Settings of go reach programs in a private home folder, and names of private modules do not reach a public proxy.
+func TestGoSettings(t *testing.T) {
+	m := newMachine(t, "")
+	m.write("home/go/pkg/mod/cache/download/x", "")
+	m.write("home/.config/go/env", "GOPRIVATE=corp.example\r\nGONOSUMDB=a,b\nGOSUMDB=off\nGOAUTH=git /x\nCC=evil\nGOBIN=/x\n")
+	m.Environ = append(m.Environ, "GONOSUMDB=mine")
+	p := m.agent(config.Agent{})
+	all := slices.Concat(p.Base, p.Env)
+	for name, want := range map[string]string{"GOPRIVATE": "corp.example", "GONOSUMDB": "mine", "GOSUMDB": "off", "GONOPROXY": "", "GOAUTH": "", "CC": "", "GOBIN": ""} {
+		if got := process.Getenv(all, name); got != want {
+			t.Errorf("%s=%q, want %q", name, got, want)
+		}
+	}
+	m.Environ = append(m.Environ, "GONOPROXY=none", "GOENV=off")
+	p = m.agent(config.Agent{})
+	all = slices.Concat(p.Base, p.Env)
+	if process.Getenv(all, "GONOPROXY") != "none" || process.Getenv(all, "GOPRIVATE") != "" {
+		t.Errorf("environment %q", all)
+	}
+}
+
+// The flags of a make that started signalbox are not for the programs of a run.
+func TestMakeflags(t *testing.T) {
+	for want, environ := range map[string][]string{
+		"-j8": {"MAKEFLAGS=-j8"},
+		"":    {"MAKEFLAGS= -j8 --jobserver-auth=fifo:/tmp/x"},
+		" ":   {"MAKEFLAGS=kn", "MAKELEVEL=1"},
+	} {
+		m := newMachine(t, "")
+		m.Environ = append(m.Environ, environ...)
+		for _, mode := range []string{"", "sandbox: off"} {
+			m.Config = newMachine(t, mode).Config
+			if got := process.Getenv(m.agent(config.Agent{}).Base, "MAKEFLAGS"); got != strings.TrimSpace(want) {
+				t.Errorf("%q, %s: MAKEFLAGS=%q", environ, mode, got)
+			}
+		}
+	}
+}
+
+// Roles and agents with dashes in their names do not share a home folder, and names of agents do not lead elsewhere.
+func TestHomeNames(t *testing.T) {
+	seen := map[string]string{}
+	for _, pair := range [][2]string{{"expert", "creator-x"}, {"expert-creator", "x"}, {"a", "b-c"}, {"a-b", "c"}, {"a", "b/c"}, {"a", "../c"}, {"a", "b%2Fc"}} {
+		name := homeName(pair[0], pair[1])
+		if other := seen[name]; other != "" || filepath.Base(name) != name || name == ".." {
+			t.Errorf("the folder of %q is %s, like that of %s", pair, name, other)
+		}
+		seen[name] = strings.Join(pair[:], " ")
+	}
+	if got := homeName("developer", "claude-2"); got != "developer-claude-2" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// Without a model, opencode gets the keys that its settings name.
+func TestKeysOfOpencode(t *testing.T) {
+	for settings, want := range map[string][]string{
+		`{"model": "mistral/large"}`:                                                   {"MISTRAL_API_KEY"},
+		`{"agent": {"x": {"model" : "openai/x"}}, "small_model": "google/y"}`:          {"OPENAI_API_KEY", "GEMINI_API_KEY"},
+		`{"provider": {"own": {"options": {"apiKey": "{env:SECRET}"}}}} // no "model"`: {"SECRET"},
+		`{"theme": "x"}`: {"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"},
+	} {
+		m := newMachine(t, "")
+		m.write("home/.config/opencode/opencode.json", settings)
+		got := slices.DeleteFunc(names(m.agent(config.Agent{Preset: "opencode"}).Base), func(name string) bool {
+			return name != "SECRET" && !strings.HasSuffix(name, "_API_KEY")
+		})
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", settings, got, want)
+		}
+	}
+}
