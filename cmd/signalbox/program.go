@@ -56,6 +56,7 @@ type commands struct {
 	Exit  exitCommands `cmd:"" help:"Check exit signals."`
 
 	Sandbox sandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
+	Notify  notifyCommands  `cmd:"" help:"Test how you are notified."`
 
 	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
 	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/notify"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
 	"signalbox/internal/text"
@@ -284,6 +285,9 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 			end()
 		}
 	})
+	notifications := notify.New(b, notify.Options{Project: filepath.Base(j.project.Root), Getenv: p.getenv, Environ: process.Environ(), Log: p.boxOptions().Log})
+	var undelivered []notify.Failure
+	background.Go(func() { undelivered = notifications.Run(showing) })
 	for _, f := range j.background {
 		background.Go(func() { f(showing, b) })
 	}
@@ -299,6 +303,7 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	outcome, err := c.Run(working)
 	hide()
 	background.Wait()
+	p.warnUndelivered(undelivered)
 	if err != nil && working.Err() == nil {
 		return err
 	}
@@ -312,6 +317,17 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 		progress.Outcome(p.out, b, outcome, started, width) // run reports a write error
 	}
 	return outcomeError(outcome, working.Err() != nil)
+}
+
+// warnUndelivered warns of notifications that could not be delivered.
+func (p *program) warnUndelivered(failures []notify.Failure) {
+	for _, f := range failures {
+		why := "there was no time"
+		if f.Err != nil {
+			why = f.Err.Error()
+		}
+		p.warnf("%s could not be delivered to %s (%s); the next run or worker tries again", text.Count(f.Messages, "notification"), f.Target, why)
+	}
 }
 
 // unknownWidth is the number of columns of a terminal that does not say how many it has.

@@ -186,12 +186,6 @@ func defaultLimits() Limits {
 	}
 }
 
-// Notify lists who is notified of questions. Empty fields are not used.
-type Notify struct {
-	Webhook string   `yaml:"webhook"`
-	Command []string `yaml:"command"`
-}
-
 // AgentRoles returns all roles except the operator.
 func AgentRoles() []signalbox.Role {
 	return slices.DeleteFunc(signalbox.Roles(), func(r signalbox.Role) bool { return r == signalbox.RoleOperator })
@@ -238,6 +232,7 @@ func (c *Config) fill(set places) {
 	for i := range c.Checks {
 		setUnless(set, setting("checks").item(i).field("timeout"), &c.Checks[i].Timeout, DefaultCheckTimeout)
 	}
+	c.Notify.fill(set)
 	c.fillOracle(set)
 }
 

@@ -12,6 +12,7 @@ import (
 func (c *Config) findFiles(dir string, all *faults) {
 	f := finder{box: dir, project: filepath.Join(dir, ".."), faults: all}
 	c.Checkpoint.File = resolvePath(dir, c.Checkpoint.File)
+	c.Notify.Webhook.SecretFile = resolvePath(dir, c.Notify.Webhook.SecretFile)
 	c.resolveSandboxes(f.project, all)
 	for _, name := range sortedKeys(c.Roles) {
 		role := c.Roles[name]

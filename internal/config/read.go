@@ -291,9 +291,12 @@ func (r *reader) mapping(node ast.Node, at settingPath) ([]pair, *settingError) 
 
 // fields decodes a mapping whose names are the fields of a struct.
 func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
-	if group, ok := to.Interface().(interface{ mainField() string }); ok && isScalar(node) {
-		r.plainValue(to.Field(slices.Index(fieldNames(to.Type()), group.mainField())), node, at)
-		return
+	if group, ok := to.Interface().(interface{ mainField() string }); ok {
+		main := to.Field(slices.Index(fieldNames(to.Type()), group.mainField()))
+		if _, isList := node.(*ast.SequenceNode); isScalar(node) || isList && main.Kind() == reflect.Slice {
+			r.plainValue(main, node, at)
+			return
+		}
 	}
 	pairs, fault := r.mapping(node, at)
 	r.faults.add(fault)

@@ -33,14 +33,9 @@ func (c *Config) validate(f *faults) {
 	c.checkMCP(f)
 	c.checkModels(f)
 	c.checkOracle(f)
-	for _, out := range []struct {
-		name    string
-		webhook string
-		command []string
-	}{{"notify", c.Notify.Webhook, c.Notify.Command}, {"checkpoint", c.Checkpoint.Webhook, c.Checkpoint.Command}} {
-		f.add(checkWebhook(setting(out.name, "webhook"), out.webhook))
-		f.add(checkProgram(setting(out.name, "command"), out.command))
-	}
+	c.Notify.check(f)
+	f.add(checkWebhook(setting("checkpoint", "webhook"), c.Checkpoint.Webhook))
+	f.add(checkProgram(setting("checkpoint", "command"), c.Checkpoint.Command))
 }
 
 func (c *Config) checkAgents(f *faults) {

@@ -165,3 +165,12 @@ func (h Host) pathFolders() (folders []string) {
 	}
 	return folders
 }
+
+// desktop are variables that a program needs to reach the desktop of the user. XDG_* is one of places.
+var desktop = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS"}
+
+// OutsideEnviron returns the environment of a program of the user that runs outside of the sandbox, such as one that notifies the user. It has
+// no keys of agents and models. pass are the names of more variables.
+func OutsideEnviron(environ []string, pass ...string) []string {
+	return filterEnviron(environ, slices.Concat(general, places, desktop, pass))
+}

@@ -2,14 +2,8 @@ package crew
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -209,41 +203,6 @@ func TestPlanChanged(t *testing.T) {
 	}
 	if again := s.load(changed); len(again.Added)+len(again.Changed)+len(again.Removed) > 0 {
 		t.Errorf("loading the same plan changed something: %+v", again)
-	}
-}
-
-// A question is sent to the webhook and the command, and stays open even if both fail.
-func TestNotify(t *testing.T) {
-	got := make(chan []byte, 10)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		text, _ := io.ReadAll(r.Body)
-		got <- text
-		if r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("content type %q", r.Header.Get("Content-Type"))
-		}
-		w.WriteHeader(http.StatusTeapot)
-	}))
-	t.Cleanup(server.Close)
-	dir := t.TempDir()
-	s := set(t, scene{
-		plan:     task("T1"),
-		options:  Options{LeaveQuestions: true},
-		settings: "notify:\n  webhook: " + server.URL + "\n  command: [sh, -c, 'cat > " + dir + "/told; exit 3']\n",
-		script:   "on developer T1:\n    signal SEEKING_DIVINE_CLARIFICATION\n        Question: Why?\n",
-	})
-	s.begin().end()
-	text := <-got
-	var q struct{ Box, Question, Kind, Work, Text string }
-	if err := json.Unmarshal(text, &q); err != nil || q.Box != s.box.ID() || q.Question != "Q-1" || q.Kind != "clarification" || q.Work != "T1" || q.Text != "Why?" {
-		t.Errorf("the webhook got %s", text)
-	}
-	told, err := os.ReadFile(filepath.Join(dir, "told"))
-	if err != nil || string(told) != string(text) {
-		t.Errorf("the command got %s (%v)", told, err)
-	}
-	wantIn(t, s.log.String(), "418", "exit status 3")
-	if len(got) > 0 {
-		t.Error("the webhook was called twice")
 	}
 }
 

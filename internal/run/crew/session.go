@@ -186,11 +186,7 @@ const submitTimeout = time.Minute
 func (s *session) submit(c rules.Command) (rules.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
 	defer cancel()
-	answer, err := s.crew.box.Engine.Do(ctx, c)
-	for _, question := range answer.Questions {
-		s.crew.notify(question)
-	}
-	return answer, err
+	return s.crew.box.Engine.Do(ctx, c)
 }
 
 func (s *session) release(ctx context.Context, reason string) {

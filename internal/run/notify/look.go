@@ -1,0 +1,206 @@
+package notify
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/text"
+)
+
+// maxScan is how many events a Sender reads that has no outbox yet. What happened before them is not news.
+const maxScan = 10_000
+
+// situation is the state of a box as far as the operator is notified of it.
+type situation struct {
+	seq       uint64
+	status    rules.Status
+	windowEnd time.Time
+	open      map[string]bool // the open questions
+	approvals map[string]string
+	asked     []rules.Question // the open questions, in order
+}
+
+func (s *Sender) situation() situation {
+	now := time.Now()
+	found := situation{open: map[string]bool{}, approvals: map[string]string{}}
+	s.box.Engine.View(func(state *rules.State) {
+		found.seq, found.status, found.windowEnd = state.Seq(), state.Status(now), state.WindowEnd(now)
+		for _, q := range state.Questions() {
+			if q.Open() {
+				found.open[q.ID] = true
+				found.asked = append(found.asked, *q)
+			}
+		}
+		for _, work := range found.status.Approvals {
+			commit := ""
+			if w, known := state.Work(work); known && w.Task != nil {
+				commit = w.Task.Commit
+			}
+			found.approvals[work] = commit
+		}
+	})
+	return found
+}
+
+// look adds messages for what is new since the last look, and removes those that no longer matter. It stores the outbox if it changed.
+func (s *Sender) look() {
+	now := s.situation()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.seq == s.out.Seq {
+		return
+	}
+	ctx := context.Background() // reading the ledger takes no time that matters, and nothing may be forgotten
+	requested, err := s.scan(ctx, now.seq)
+	var questions []crew.PendingQuestion
+	if err == nil {
+		questions, err = s.newQuestions(ctx, now)
+	}
+	if err != nil {
+		s.warnOnce("ledger", "cannot read what to notify of", err)
+		return
+	}
+	s.removeSettled(now)
+	for i := range questions {
+		s.add(questionMessage(&questions[i]))
+	}
+	s.addApprovals(now, requested)
+	s.addStanding(now)
+	s.out.Seq = now.seq
+	s.save()
+}
+
+// scan reads the events up to seq that were not looked at, and returns which of them requested a merge, by work.
+func (s *Sender) scan(ctx context.Context, seq uint64) (requested map[string]uint64, err error) {
+	requested = map[string]uint64{}
+	after := s.out.Seq
+	if seq > maxScan && after == 0 {
+		after = seq - maxScan
+	}
+	for e, err := range s.box.Events(ctx, after) {
+		if err != nil {
+			return nil, err
+		}
+		if e.Seq > seq { // appended after the state was looked at
+			break
+		}
+		switch e.Type {
+		case rules.TypeMergeRequested:
+			requested[e.Work] = e.Seq
+		case rules.TypeAgentSpent, rules.TypeAgentTurnEnded:
+			s.out.Spent = e.Seq
+		case rules.TypeLeaseGranted, rules.TypeCancelled:
+			s.out.Moved = e.Seq
+		case rules.TypePhaseChanged:
+			s.out.Moved = e.Seq
+			var changed rules.PhaseChanged
+			if json.Unmarshal(e.Data, &changed) == nil && changed.To == signalbox.PhaseCompleted {
+				s.out.Completed = e.Seq
+			}
+		}
+	}
+	return requested, nil
+}
+
+// removeSettled removes messages about questions that were answered, merges that were approved, and a run that continues.
+func (s *Sender) removeSettled(now situation) {
+	s.out.Pending = slices.DeleteFunc(s.out.Pending, func(p pending) bool {
+		m := &p.Message
+		switch {
+		case m.Question != "":
+			return !now.open[m.Question]
+		case m.Event == config.NotifyApproval:
+			_, waits := now.approvals[m.Work]
+			return !waits
+		case m.Event == config.NotifyStuck:
+			return now.status.Standing != rules.StandingStuck
+		}
+		return false
+	})
+}
+
+// newQuestions returns the open questions that were asked since the last look.
+func (s *Sender) newQuestions(ctx context.Context, now situation) ([]crew.PendingQuestion, error) {
+	isNew := func(q rules.Question) bool { return q.Seq > s.out.Seq && q.Seq <= now.seq }
+	if !slices.ContainsFunc(now.asked, isNew) {
+		return nil, nil
+	}
+	all, err := crew.Questions(ctx, s.box, true) // also those that were just answered: their details do no harm
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(q crew.PendingQuestion) bool { return q.ID == "" || !now.open[q.ID] || !isNew(q.Question) }), nil
+}
+
+func (s *Sender) addApprovals(now situation, requested map[string]uint64) {
+	for _, work := range now.status.Approvals {
+		seq, known := s.out.Approvals[work]
+		if known && requested[work] <= seq {
+			continue
+		}
+		if seq = requested[work]; seq == 0 { // the merge was requested before it needed approval
+			seq = now.seq
+		}
+		s.out.Approvals[work] = seq
+		m := Message{Event: config.NotifyApproval, Seq: seq, Title: work + " needs your approval", Command: "signalbox approve " + work, Work: work, Commit: now.approvals[work]}
+		if m.Text = work + " is ready to merge"; m.Commit != "" {
+			m.Text = fmt.Sprintf("%s is ready to merge: commit %.7s", work, m.Commit)
+		}
+		s.add(m)
+	}
+	for work := range s.out.Approvals {
+		if _, waits := now.approvals[work]; !waits {
+			delete(s.out.Approvals, work)
+		}
+	}
+}
+
+// addStanding adds messages about the run as a whole.
+func (s *Sender) addStanding(now situation) {
+	st := now.status
+	switch {
+	case st.Standing == rules.StandingComplete && s.out.Completed > s.out.Done:
+		s.out.Done = s.out.Completed
+		s.add(Message{Event: config.NotifyDone, Seq: s.out.Completed, Title: "the plan is complete", Text: "all " + text.Count(st.Tasks, "task") + " of the plan are completed"})
+	case st.Standing == rules.StandingStuck && !st.RunCancelled && s.out.Moved > s.out.Stuck:
+		s.out.Stuck = s.out.Moved
+		s.add(Message{Event: config.NotifyStuck, Seq: s.out.Moved, Title: "the run is stuck", Text: block(strings.Join(st.Reasons, "; "), maxText), Command: "signalbox work list"})
+	}
+	if now.windowEnd.After(s.out.Window) {
+		s.out.Window = now.windowEnd
+		s.add(Message{Event: config.NotifyBudget, Seq: cmp.Or(s.out.Spent, now.seq), Title: "the token window is used up",
+			Text: "the run continues by itself at " + now.windowEnd.Local().Format("2006-01-02 15:04")})
+	}
+}
+
+// add adds a message for the targets that want it.
+func (s *Sender) add(m Message) {
+	m.Box, m.Project, m.Time = s.box.ID(), s.opts.Project, time.Now().UTC().Truncate(time.Second)
+	m.ID = messageID(m.Box, m.Seq, m.Event)
+	var targets []string
+	for _, t := range s.targets {
+		if t.wants(m.Event) {
+			targets = append(targets, t.name)
+		}
+	}
+	if s.out.add(m, targets) {
+		s.log.Warn(fmt.Sprintf("more than %d notifications could not be delivered; the oldest are dropped", maxPending))
+	}
+}
+
+// save stores the outbox. If that fails, the message is sent nevertheless, and perhaps again after a restart.
+func (s *Sender) save() {
+	if err := s.out.write(filepath.Join(s.box.Dir, outboxName)); err != nil {
+		s.warnOnce("outbox", "cannot store which notifications were delivered; they may be sent again", err)
+	}
+}
