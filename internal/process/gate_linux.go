@@ -5,10 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -96,8 +94,8 @@ func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 type gate struct {
 	socket *os.File
 	in     *json.Decoder
-	group  *sandbox.Group      // nil if the program has none
-	made   []string            // folders that exist only while the program runs
+	group  *sandbox.Group // nil if the program has none
+	places []*placeholder
 	exited *syscall.WaitStatus // of the program; nil if the keeper did not report it
 	// exceeded is the limit for which the keeper killed the program.
 	exceeded string
@@ -109,11 +107,8 @@ func newGate(socket *os.File) gate {
 
 // open makes the keeper start the program, and waits until it has.
 func (g *gate) open(p *Process, spec Spec, file, dir string) error {
-	if spec.Sandbox.Restricted() && spec.support().Namespaces {
-		g.made = slices.DeleteFunc(slices.Clone(spec.Sandbox.Fixed), func(name string) bool {
-			_, err := os.Lstat(name)
-			return !errors.Is(err, fs.ErrNotExist)
-		})
+	if err := g.holdPlaces(spec); err != nil {
+		return startError(spec, err)
 	}
 	watched := g.limit(p.id.PID, spec.Sandbox, !spec.watchLimits)
 	argv := append([]string{file}, spec.Argv[1:]...)
@@ -126,6 +121,23 @@ func (g *gate) open(p *Process, spec Spec, file, dir string) error {
 	}
 	if g.group != nil {
 		_ = g.group.Release(p.id.PID) // the keeper must work even if the program leaves it no room
+	}
+	return nil
+}
+
+// holdPlaces makes folders in place of what the program must not create.
+func (g *gate) holdPlaces(spec Spec) error {
+	if !spec.Sandbox.Restricted() || !spec.support().Namespaces {
+		return nil
+	}
+	for _, name := range spec.Sandbox.Fixed {
+		place, err := holdPlace(name)
+		if err != nil {
+			return err
+		}
+		if place != nil {
+			g.places = append(g.places, place)
+		}
 	}
 	return nil
 }
@@ -213,8 +225,8 @@ func (g *gate) endLeftovers(p *Process) {
 }
 
 func (g *gate) exit(state *os.ProcessState, err error) Exit {
-	for _, name := range g.made {
-		_ = os.Remove(name) // it is empty, or somebody else uses it
+	for _, place := range g.places {
+		place.release()
 	}
 	exit := exitOf(state, err)
 	if g.exited != nil {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -372,6 +373,98 @@ func TestSandboxMissingFixedFile(t *testing.T) {
 	}
 	if _, err := os.Lstat(f.path("tree/.git")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// Programs that run at the same time share what stands in the place of a .git, and only the last one removes it.
+func TestSandboxSharedFixedFile(t *testing.T) {
+	needSupport(t, true)
+	f := newFixture(t, `mkdir .git/x && echo made || echo none`)
+	f.spec.Stderr = nil
+	git := f.path("tree/.git")
+	if err := os.Remove(git); err != nil {
+		t.Fatal(err)
+	}
+	var programs sync.WaitGroup
+	for range 8 {
+		programs.Go(func() {
+			for range 5 {
+				spec, out := f.spec, bytes.Buffer{}
+				spec.Stdout = &out
+				p, err := Start(spec, nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if p.Wait(); out.String() != "none\n" {
+					t.Errorf("output %q", out.String())
+				}
+			}
+		})
+	}
+	programs.Wait()
+	if _, err := os.Lstat(git); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// A placeholder stays while another program needs it. One that a killed process left is used and removed.
+func TestPlaceholder(t *testing.T) {
+	name := filepath.Join(t.TempDir(), ".git")
+	if err := os.Mkdir(name, 0o700); err != nil { // left
+		t.Fatal(err)
+	}
+	hold := func() *placeholder {
+		t.Helper()
+		p, err := holdPlace(name)
+		if p == nil || err != nil {
+			t.Fatalf("got %v, %v", p, err)
+		}
+		return p
+	}
+	first, second := hold(), hold()
+	first.release()
+	if _, err := os.Lstat(name); err != nil {
+		t.Errorf("it is gone while it is needed: %v", err)
+	}
+	second.release()
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it stays: %v", err)
+	}
+}
+
+// What is no placeholder is left alone.
+func TestNoPlaceholder(t *testing.T) {
+	dir := t.TempDir()
+	for name, make := range map[string]func(name string) error{
+		"file":   func(name string) error { return os.WriteFile(name, nil, 0o600) },
+		"link":   func(name string) error { return os.Symlink(dir, name) },
+		"folder": func(name string) error { return os.MkdirAll(filepath.Join(name, "refs"), 0o700) },
+		"locked": func(name string) error {
+			if err := os.Mkdir(name, 0o700); err != nil {
+				return err
+			}
+			folder, err := os.Open(name)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { folder.Close() })
+			return unix.Flock(int(folder.Fd()), unix.LOCK_EX)
+		},
+	} {
+		name = filepath.Join(dir, name)
+		if err := make(name); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := holdPlace(name); p != nil || err != nil {
+			t.Errorf("%s: got %v, %v", name, p, err)
+		}
+		if _, err := os.Lstat(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if p, err := holdPlace(filepath.Join(dir, "none", ".git")); p != nil || err != nil {
+		t.Errorf("without a folder: got %v, %v", p, err)
 	}
 }
 

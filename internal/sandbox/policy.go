@@ -30,7 +30,7 @@ type Policy struct {
 	// Write are files and folders that may also be changed.
 	Write []string `json:"write,omitempty"`
 	// Fixed are files and folders in a folder of Write that may be read, but not changed, replaced or removed. One that does not exist
-	// cannot be created: where there are namespaces, it is an empty folder while the program runs.
+	// cannot be created: where there are namespaces, the caller puts an empty folder there while the program runs.
 	Fixed []string `json:"fixed,omitempty"`
 	// Hidden are folders in a folder of Read or Write that may not be read.
 	Hidden []string `json:"hidden,omitempty"`

@@ -267,11 +267,6 @@ func placesOf(p *Policy) (places []place, err error) {
 	}
 	for kind, paths := range map[placeKind][]string{readPlace: p.Read, writePlace: p.writable(), fixedPlace: p.Fixed, hiddenPlace: p.Hidden} {
 		for _, path := range paths {
-			if kind == fixedPlace {
-				if err := makeFixed(path); err != nil {
-					return nil, err
-				}
-			}
 			real, links, err := resolve(path)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOTDIR) {
 				continue
@@ -343,22 +338,6 @@ func showWholeFolders(places []place) ([]place, error) {
 		places = append(append(places, place{folder, readPlace}), hidden...)
 	}
 	return places, nil
-}
-
-// makeFixed makes an empty folder in place of something that the program must not create.
-func makeFixed(path string) error {
-	folder, _, err := resolve(filepath.Dir(path))
-	if err != nil {
-		return nil // there is nothing to protect
-	}
-	name := oldRoot + filepath.Join(folder, filepath.Base(path))
-	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err := os.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("protect %s: %w", path, err)
-	}
-	return nil
 }
 
 // nearest returns the mounted place that contains another one.
