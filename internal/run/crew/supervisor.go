@@ -57,26 +57,35 @@ func (s *session) supervise(p program, l *listener, linger time.Duration) *super
 // wait returns when the program has ended or was told to end. It returns the reason if ending it is a failure.
 func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.FailCause {
 	config := sup.session.crew.box.Config
+	role := config.RoleOf(sup.session.role)
 	timeout := time.NewTimer(remaining)
 	defer timeout.Stop()
-	stallTime := config.RoleOf(sup.session.role).Checkpoint * time.Duration(config.Limits.CheckpointsMissed)
-	stall := time.NewTimer(stallTime)
+	stallTime := role.Checkpoint * time.Duration(config.Limits.CheckpointsMissed)
+	stall := startTimer(stallTime)
 	defer stall.Stop()
-	if stallTime <= 0 {
-		stall.Stop()
+	quiet := startTimer(0)
+	if sup.listener.interactive {
+		quiet = startTimer(role.Checkpoint)
 	}
-	interval := config.RoleOf(sup.session.role).Checkpoint
-	quiet := time.NewTimer(interval)
 	defer quiet.Stop()
-	if interval <= 0 || !sup.listener.interactive {
-		quiet.Stop()
-	}
 	usage := sup.measureUsage()
 	defer usage.Stop()
 	for {
 		select {
 		case <-sup.exited:
 			return ""
+		case <-ctx.Done():
+			return sup.stop("")
+		case <-timeout.C:
+			return sup.stopForLimit(rules.FailTimeout, fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.session.role))
+		case <-stall.C:
+			if sup.isStalled(stall, stallTime) {
+				return sup.stopForLimit(rules.FailStall, fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role))
+			}
+		case <-sup.tooLarge:
+			return sup.stopForLimit(rules.FailCrash, tooLarge(config).Error())
+		case <-quiet.C:
+			sup.remindIfQuiet(ctx, quiet, role.Checkpoint)
 		case <-sup.listener.used:
 			sup.checkSpending(usage)
 		case <-usage.C:
@@ -87,65 +96,84 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			if sup.spentOver = nil; !sup.listener.hasEnded() {
 				sup.cap = sup.reached
 			}
-		case <-ctx.Done():
-			sup.program.Stop(config.Grace)
-			return ""
-		case <-quiet.C:
-			if silent, _ := sup.listener.silence(); silent < interval {
-				quiet.Reset(interval - silent)
-				continue
-			}
-			if sup.lingerOver == nil && sup.listener.idle() {
-				sup.remind(ctx)
-			}
-			quiet.Reset(interval)
-		case <-timeout.C:
-			sup.program.Stop(config.Grace)
-			sup.limit = fmt.Sprintf("not done after %s (roles.%s.timeout)", config.RoleOf(sup.session.role).Timeout, sup.session.role)
-			return rules.FailTimeout
-		case <-stall.C:
-			if silent, streams := sup.listener.silence(); !streams {
-				stall.Reset(stallTime) // its format is not known yet, or it may keep its output until the end
-				continue
-			} else if silent < stallTime {
-				stall.Reset(stallTime - silent)
-				continue
-			}
-			sup.program.Stop(config.Grace)
-			sup.limit = fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role)
-			return rules.FailStall
-		case <-sup.tooLarge:
-			sup.program.Stop(config.Grace)
-			sup.limit = tooLarge(config).Error()
-			return rules.FailCrash
 		case <-sup.listener.turnEnded:
 			if cause := sup.handleTurnEnd(ctx); cause != "" {
-				sup.program.Stop(config.Grace)
-				return cause
+				return sup.stop(cause)
 			}
 		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
 			sup.program.CloseInput()
 			sup.lingerOver, sup.turn = time.After(sup.session.crew.opts.delays.park), 0
 		case <-sup.lingerOver:
-			if sup.turn > 0 && !sup.listener.turnOver() { // it continued
-				sup.lingerOver, sup.turn = nil, 0
-				continue
+			if !sup.hasContinued() {
+				sup.lingered = sup.turn > 0
+				return sup.stop("")
 			}
-			sup.lingered = sup.turn > 0
-			sup.program.Stop(config.Grace)
-			return ""
 		}
 		if sup.cap != "" {
-			sup.program.Stop(config.Grace)
-			return ""
+			return sup.stop("")
 		}
 	}
 }
 
+// stop ends the program, and returns the cause.
+func (sup *supervisor) stop(cause rules.FailCause) rules.FailCause {
+	sup.program.Stop(sup.session.crew.box.Config.Grace)
+	return cause
+}
+
+// stopForLimit ends the program because it has exceeded a limit.
+func (sup *supervisor) stopForLimit(cause rules.FailCause, limit string) rules.FailCause {
+	sup.limit = limit
+	return sup.stop(cause)
+}
+
+// startTimer returns a timer that fires once after d. If d is not positive, it does not fire until it is reset.
+func startTimer(d time.Duration) *time.Timer {
+	timer := time.NewTimer(d)
+	if d <= 0 {
+		timer.Stop()
+	}
+	return timer
+}
+
+// isStalled reports whether a program whose output streams has been silent for a while. If not, it resets the timer for the next look.
+func (sup *supervisor) isStalled(timer *time.Timer, after time.Duration) bool {
+	silent, streams := sup.listener.silence()
+	switch {
+	case !streams: // its format is not known yet, or it may keep its output until the end
+		timer.Reset(after)
+	case silent < after:
+		timer.Reset(after - silent)
+	default:
+		return true
+	}
+	return false
+}
+
+// remindIfQuiet reminds an agent that has been silent for a while, and may be waiting for input. It resets the timer for the next look.
+func (sup *supervisor) remindIfQuiet(ctx context.Context, timer *time.Timer, after time.Duration) {
+	if silent, _ := sup.listener.silence(); silent < after {
+		timer.Reset(after - silent)
+		return
+	}
+	if sup.lingerOver == nil && sup.listener.idle() {
+		sup.remind(ctx)
+	}
+	timer.Reset(after)
+}
+
+// hasContinued reports whether a program that lingered after a turn has started another one. Then it may linger after that.
+func (sup *supervisor) hasContinued() bool {
+	if sup.turn == 0 || sup.listener.turnOver() {
+		return false
+	}
+	sup.lingerOver, sup.turn = nil, 0
+	return true
+}
+
 // measureUsage returns a timer for the next look at what the program uses. It is stopped if no look is needed.
 func (sup *supervisor) measureUsage() *time.Timer {
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
+	timer := startTimer(0)
 	if sup.meter != nil {
 		sup.checkSpending(timer)
 	}
