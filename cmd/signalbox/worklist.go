@@ -181,7 +181,7 @@ func (p *program) printSessions(sessions []rules.SessionView) error {
 // printTroubles prints findings, failed checks and open questions.
 func (p *program) printTroubles(t crew.Troubles) error {
 	for _, f := range t.Findings {
-		fmt.Fprintf(p.out, "\nfinding of the %s\n", f.Cause)
+		fmt.Fprintf(p.out, "\nfinding of the %s\n", rules.FindingSource(f.Cause))
 		p.printIndented(f.Summary)
 		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
 			p.printIndented(lastLines(f.Text))

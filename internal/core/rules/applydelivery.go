@@ -113,7 +113,7 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 		t.Remedy = ""
 	case RemediationRetried:
 		t.Attempts = b.Attempt
-		t.Findings = append(slices.Clip(t.Findings), Finding{Cause: "health", Summary: b.Reason, Seq: e.Seq})
+		t.Findings = append(slices.Clip(t.Findings), Finding{Cause: findingHealth, Summary: b.Reason, Seq: e.Seq})
 	case AgentSignalFailure:
 		t.Counts.Unknown = 0
 	case AgentFailed:

@@ -154,6 +154,20 @@ type Finding struct {
 	Actor string `json:"actor,omitempty"`
 }
 
+// findingHealth is the cause of the finding of a health auditor.
+const findingHealth = "health"
+
+// FindingSource returns what findings with a cause come from, for people.
+func FindingSource(cause string) string {
+	switch cause {
+	case ReworkUnchanged:
+		return "unchanged branch"
+	case findingHealth:
+		return "health audit"
+	}
+	return cause
+}
+
 // Advice is an expert's answer.
 type Advice struct {
 	Expert string         `json:"expert"`

@@ -79,6 +79,9 @@ type (
 	}
 )
 
+// Source is what the finding comes from.
+func (f Finding) Source() string { return rules.FindingSource(f.Cause) }
+
 // Author reports whether the agent's changes to files are kept.
 func (d *Data) Author() bool {
 	return d.Role == signalbox.RoleDeveloper || d.Role == signalbox.RoleRemediation
