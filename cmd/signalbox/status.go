@@ -54,5 +54,5 @@ func (p *program) renderOptions() (o render.Options) {
 	return o
 }
 
-// unknownHeight is the number of lines of a terminal that does not say how many it has.
+// unknownHeight is the number of lines that is assumed for a terminal whose height is not known.
 const unknownHeight = 24

@@ -142,7 +142,7 @@ func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), 
 	if err != nil {
 		return tools, end, err
 	}
-	end = func() { _ = opened.Close() } // the next process that runs tools removes what is left
+	end = func() { _ = opened.Close() } // the next process that runs tools removes files that stay
 	contained, err := opened.Prepare(config.Sandbox{Mode: sandbox.Mode(c.Sandbox)}, nil)
 	if err != nil {
 		end()

@@ -122,7 +122,7 @@ func (n Network) check(at settingPath, f *faults) {
 		port, err := strconv.ParseUint(item, 10, 16)
 		switch word := item == NetworkOn || item == NetworkNone; {
 		case word && len(n) > 1:
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%s stands alone, without ports", item), hint: "write " + item + ", or only ports"})
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%s cannot be combined with other values", item), hint: "write " + item + ", or only ports"})
 		case !word && (err != nil || port == 0):
 			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not on, none or a TCP port", item), hint: "write on, none, or ports such as [443, 8443]"})
 		}

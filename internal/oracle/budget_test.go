@@ -332,7 +332,7 @@ func TestTimeBoundsTheQuestion(t *testing.T) {
 	}
 }
 
-// TestLimitsCountDown checks that the prompt says what is left, and not what there was.
+// TestLimitsCountDown checks that the prompt has the limits that remain, and not the initial ones.
 func TestLimitsCountDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

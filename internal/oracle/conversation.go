@@ -320,7 +320,7 @@ func (v *conversation) newAnswer(cancelled bool, run *tree.Run, err error) *Answ
 		fail(string(d.Reason), string(d.Reason), describe(d)+"; it can be resumed")
 	case err != nil:
 		fail(ReasonFailed, ReasonFailed, err.Error())
-	case modelError != nil: // also if the tree ignored the failure: what was said before it is not the outcome
+	case modelError != nil: // also if the tree ignored the failure: the text before it is not the outcome
 		name, _ := modelError["name"].(string)
 		text, _ := modelError["text"].(string)
 		if hint, _ := modelError["hint"].(string); hint != "" {

@@ -309,7 +309,7 @@ func (e *ending) resumeEnded(t *testing.T, p model.Provider, s *scene) {
 		t.Fatal(err)
 	}
 	if done := h.done(t, got); done.Reason != "context_sufficient" || got.Error != nil || got.Text != "It lets everybody in." {
-		t.Errorf("it went on to %+v, %+v, %q:\n%s", done, got.Error, got.Text, lines(h.chunks))
+		t.Errorf("it continued to %+v, %+v, %q:\n%s", done, got.Error, got.Text, lines(h.chunks))
 	}
 }
 
@@ -347,12 +347,12 @@ func TestEmitFails(t *testing.T) {
 				h := &heard{}
 				if answer, err = o.Resume(t.Context(), s, h.take); err != nil {
 					if last := session.Last(s.Entries()); !last.Done {
-						t.Errorf("after %d chunks it cannot be gone on with: %v", limit, err)
+						t.Errorf("after %d chunks it cannot be resumed: %v", limit, err)
 					}
 					return
 				}
 				if done := h.done(t, answer); done.Reason != "context_sufficient" || answer.Text != "It lets everybody in." {
-					t.Errorf("after %d chunks it went on to %+v", limit, answer)
+					t.Errorf("after %d chunks it continued to %+v", limit, answer)
 				}
 			})
 			if over {

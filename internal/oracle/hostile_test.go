@@ -302,7 +302,7 @@ func TestFloodOfCalls(t *testing.T) {
 	}
 	want := fmt.Sprintf("the reply has %d tool calls, and those after the first %d are ignored", n, model.MaxCalls)
 	if notes := of[chunk.System](h.chunks); !slices.ContainsFunc(notes, func(s chunk.System) bool { return s.Name == chunk.CallsDropped && s.Text == want }) {
-		t.Errorf("nobody is told that calls were dropped: %+v", notes)
+		t.Errorf("there is no note that calls were dropped: %+v", notes)
 	}
 }
 

@@ -108,7 +108,7 @@ func (v *conversation) prepareTurn(c *tree.Call) (any, error) {
 	return toValue(r), cmp.Or(turnsignal.NewTurn(c), c.Set(keyTurn, int64(r.Turn)), c.Set(keyAdvice, nil), c.Set(keyModelError, nil))
 }
 
-// countDown sets what is left at the beginning of a turn.
+// countDown sets the limits that remain at the beginning of a turn.
 func (v *conversation) countDown(r *turnRequest, limit, used decide.Resources) {
 	r.TurnsLeft = max(1, v.TurnLimit-r.Turn+1)
 	if r.Last {

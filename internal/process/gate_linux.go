@@ -66,7 +66,7 @@ func gateCommand(spec Spec, _ string) (*exec.Cmd, error) {
 	return keeperCommand(spec.Sandbox, support), nil
 }
 
-// support returns what the system can enforce for the program. Without a sandbox nothing has to be known.
+// support returns what the system can enforce for the program. Without a sandbox it does not look.
 func (s Spec) support() sandbox.Support {
 	switch {
 	case !s.Sandbox.Restricted():

@@ -360,7 +360,7 @@ func TestProgramInheritsNothing(t *testing.T) {
 	}
 }
 
-// A .git that does not exist cannot be created, and nothing is left of what stands in its place.
+// A .git that does not exist cannot be created, and its placeholder is removed.
 func TestSandboxMissingFixedFile(t *testing.T) {
 	needSupport(t, true)
 	f := newFixture(t, `rmdir .git; mv .git x; mkdir -p .git && echo x >.git/config && echo made || echo none`)

@@ -26,7 +26,7 @@ func (b *Box) Fork(ctx context.Context) (*Box, error) {
 }
 
 // fork is the journal of a forked box: the first events of another journal, followed by events and blobs in memory. Watch is that of
-// the other journal, because nobody follows a fork.
+// the other journal, because a fork is not watched.
 type fork struct {
 	journal.Journal
 	base uint64 // how many events are in the other journal

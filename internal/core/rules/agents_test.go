@@ -120,7 +120,7 @@ func TestBreaker(t *testing.T) {
 				t.Errorf("%s %+v", w.Phase, w.Task)
 			}
 			b.wantNothing(signalbox.RoleCritic)
-			b.wantAgent(signalbox.RoleDeveloper, "codex") // others go on
+			b.wantAgent(signalbox.RoleDeveloper, "codex") // others continue
 			b.answer("", AskedAgent, "done")
 			b.fails(late, cause, "said 401") // it was started before
 			if n := len(b.s.Questions()); n != 1 {

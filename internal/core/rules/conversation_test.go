@@ -19,7 +19,7 @@ func TestConversationIDs(t *testing.T) {
 	}
 }
 
-// A conversation can be resumed after an interruption, also if nobody recorded its end, and is forgotten when its turn has ended.
+// A conversation can be resumed after an interruption, also if its end was not recorded, and is forgotten when its turn has ended.
 func TestConversationOutlivesAnInterruption(t *testing.T) {
 	const id = "0191-a"
 	turn := func(interrupted bool) func(b *box, a Answer) {

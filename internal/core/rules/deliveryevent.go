@@ -96,7 +96,7 @@ type AgentTurnEnded struct {
 	Commit string `json:"commit,omitempty"`
 	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.
 	Interrupted bool `json:"interrupted,omitempty"`
-	// Cap is the limit of spending because of which signalbox ended the agent.
+	// Cap is the limit of spending that made signalbox end the agent.
 	Cap Cap `json:"cap,omitempty"`
 	// Estimated means that the tokens, and a cost that follows from them, are an estimate.
 	Estimated bool   `json:"estimated,omitempty"`

@@ -187,10 +187,10 @@ func (c *company) note(e *signalbox.Event) {
 	}
 }
 
-// held are the planned works that somebody holds.
+// held are the planned work items that have a lease.
 func (c *company) held() []*Work { return c.heldWorks(func(w *Work) bool { return w.Task != nil }) }
 
-// heldByHand are the works opened by hand that a crew checks.
+// heldByHand are the work items opened by hand that a crew checks.
 func (c *company) heldByHand() []*Work {
 	return c.heldWorks(func(w *Work) bool { return w.Task == nil })
 }

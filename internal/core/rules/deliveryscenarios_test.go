@@ -12,7 +12,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-two-tasks", "A plan of two tasks, the second of which waits for the first, is delivered.", deliveredTasks},
 	{"delivery-rework", "A task comes back from its checks, its review, its audit and its merge, until the human is asked.", reworked},
 	{"delivery-unknown-signals", "Agents say nothing that counts, crash, and meet a rate limit.", unknownSignals},
-	{"delivery-remediation", "What all work stands on is broken and mended; the health auditor contradicts the checks once.", remediation},
+	{"delivery-remediation", "The base that all work depends on is broken and repaired; the health auditor contradicts the checks once.", remediation},
 	{"delivery-experts", "Agents ask experts: one advises, one is made first, one cannot help.", experts},
 	{"delivery-questions", "Agents ask the human; answers bring the tasks back; budgets are spent.", questions},
 	{"delivery-files", "Tasks in a shared workspace lock files, wait for them, and give way to each other.", files},

@@ -34,7 +34,7 @@ type Dispatch struct {
 	// Secret is the hash of the secret of the new lease.
 	Secret signalbox.Hash
 	// ByHand is how many work items, planned or not, may be checked at once for one of those that were opened by hand to be dispatched
-	// to role ci. 0 means that none of them is.
+	// to role ci. If it is 0, work that was opened by hand is not dispatched.
 	ByHand int
 }
 

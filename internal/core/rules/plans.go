@@ -135,7 +135,7 @@ func (s *State) unusedPlanID(preferred string) string {
 	})
 }
 
-// workIDs returns the ids of the works of a plan by the ids of its tasks. A task has the id that it has in the plan, unless another
+// workIDs returns the ids of the work items of a plan by the ids of its tasks. A task has the id that it has in the plan, unless another
 // work has it already: then the id of the plan precedes it.
 func (s *State) workIDs(plan loadTarget, tasks []PlanTask) map[string]string {
 	ids, used := map[string]string{}, map[string]bool{}

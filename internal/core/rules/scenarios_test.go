@@ -202,7 +202,7 @@ func longNotes(b *box) {
 	b.open("task-1", signalbox.PhaseImplementation)
 	long("S-1", b.claim("task-1", "S-1"))
 	b.pass(time.Minute)
-	b.do(Unblock{Work: "task-1", Note: "go on", Actor: "op"})
+	b.do(Unblock{Work: "task-1", Note: "continue", Actor: "op"})
 	planned(b, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)
 	long(a.Session, a.Lease.Epoch)

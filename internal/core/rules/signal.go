@@ -80,7 +80,7 @@ type Turn struct {
 	Commit string
 	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.
 	Interrupted bool
-	// Cap is the limit of spending because of which signalbox ended the agent.
+	// Cap is the limit of spending that made signalbox end the agent.
 	Cap Cap
 	// Estimated means that the tokens in Spent are an estimate.
 	Estimated bool

@@ -106,7 +106,7 @@ func (s *State) index(w *walker) {
 	s.indexTurns(w)
 }
 
-// validSession reports whether all leases of a session are of existing works, and its live leases are live.
+// validSession reports whether all leases of a session are of existing work items, and its live leases are live.
 func (s *State) validSession(session *Session) bool {
 	for _, held := range session.Held {
 		if _, known := s.workIndex[held.Work]; !known {

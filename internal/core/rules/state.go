@@ -31,14 +31,14 @@ type State struct {
 	turnIndex    map[string]int
 
 	leased map[uint64]int // live leases, from epoch to index of the work
-	free   [8]bitset      // for each phase, works without a lease that were opened by hand
+	free   [8]bitset      // for each phase, work items without a lease that were opened by hand
 
 	delivery   delivery
 	ready      [len(dispatchOrder)]bitset // for each role, the tasks that can start
-	dependents map[string][]int           // from an id to works that have, or had, it as a blocker
+	dependents map[string][]int           // from an id to work items that have, or had, it as a blocker
 	downstream []int                      // how many tasks wait for each work; nil if it must be counted again
 	locks      map[string]string          // from a file of a shared workspace to the task that has locked it
-	open       map[Kind]int               // how many planned works are not done
+	open       map[Kind]int               // how many planned work items are not done
 
 	undo      []func()
 	recording bool
@@ -203,7 +203,7 @@ func (s *State) NextExpiry() (at time.Time, ok bool) {
 // ends the rest.
 const maxExpired = 500
 
-// expired returns the works whose leases have expired at the given time, the oldest leases first.
+// expired returns the work items whose leases have expired at the given time, the oldest leases first.
 func (s *State) expired(at time.Time) []int {
 	var works []int
 	for _, i := range s.leased {

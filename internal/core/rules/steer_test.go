@@ -11,7 +11,7 @@ import (
 	"signalbox"
 )
 
-// inPhases has a way to bring t1 into each state in which it can be sent back. Each returns who holds it; the lease is nil if nobody does.
+// inPhases has a way to bring t1 into each state in which it can be sent back. Each returns who holds it; the lease is nil if it is not held.
 var inPhases = map[string]func(b *box) Answer{
 	"waiting for a developer": func(b *box) Answer { return Answer{} },
 	"developed":               func(b *box) Answer { return b.wantDispatch(signalbox.RoleDeveloper, "t1") },

@@ -40,7 +40,7 @@ type Console struct {
 	turn          int  // of the last content
 	openLine      bool // the answer's last line has no line end yet
 	openReasoning bool // the same for reasoning
-	blankLine     bool // the answer ends with an empty line, or has not begun
+	blankLine     bool // the answer ends with an empty line, or has not started
 	hasContent    bool
 	err           error // of the answer's writer
 }

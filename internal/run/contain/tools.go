@@ -76,7 +76,7 @@ func (t *Tools) Prepare(own config.Sandbox, pass []string) (*Program, error) {
 func (t *Tools) Close() error { return removeToolFolder(t.folder, t.lock) }
 
 // removeToolFolder removes a folder whose lock the caller holds, and closes the lock. The lock is removed last, so that another process
-// can finish what a killed one has begun.
+// can finish the work of one that is killed.
 func removeToolFolder(folder string, lock *os.File) error {
 	if err := errors.Join(RemoveAll(filepath.Join(folder, toolsTemp)), durable.UnlockFile(lock), lock.Close()); err != nil {
 		return err

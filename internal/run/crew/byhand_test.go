@@ -44,7 +44,7 @@ func (s *stage) change(file, text string) (commit string) {
 	return s.git("rev-parse", "HEAD")
 }
 
-// untilPhase waits until work is in a phase and nobody holds it.
+// untilPhase waits until work is in a phase without a lease.
 func (s *stage) untilPhase(work string, phase signalbox.Phase) *rules.Work {
 	s.t.Helper()
 	s.until(fmt.Sprintf("%s is in %s", work, phase), func() bool { return s.work(work).Phase == phase && s.work(work).Lease == nil })

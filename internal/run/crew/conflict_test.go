@@ -287,7 +287,7 @@ on developer T2 attempt 3:
 	}
 }
 
-// A draft that nobody has worked on is made again with the latest base.
+// A draft on which no agent has worked is made again with the latest base.
 func TestConflictWithTheLatestBase(t *testing.T) {
 	s := set(t, clash("", `
 on developer T2 attempt 2:

@@ -56,7 +56,7 @@ func (c *Crew) removeStates() error {
 	return errors.Join(errs...)
 }
 
-// isCompleted reports whether work is completed and nobody works on it.
+// isCompleted reports whether work is completed and has no lease.
 func (c *Crew) isCompleted(work string) (completed bool) {
 	c.box.Engine.View(func(s *rules.State) {
 		w, known := s.Work(work)

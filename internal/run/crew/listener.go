@@ -153,7 +153,7 @@ func (l *listener) scan(p []byte) {
 }
 
 // endTurn notes the verdict of a turn. A program may continue after its turn, but so may a process that it left behind and that
-// shares its output. Therefore work does not advance by what is said after a turn that ended with an objection. The caller holds mu.
+// shares its output. Therefore signals after a turn that ended with an objection do not advance the work. The caller holds mu.
 func (l *listener) endTurn() {
 	l.turns++
 	said := resolve(slices.Clone(l.signals), l.session.role, l.session.work)
@@ -375,7 +375,7 @@ func (l *listener) collect(signals []signalbox.Signal) {
 func (l *listener) reportUrgent(sig signalbox.Signal) {
 	s := l.session
 	if l.abandoned || transcript.RefusalReason(sig, s.role, s.work) != "" {
-		return // nobody waits for it, or it is recorded as refused at the end of the turn
+		return // it is not awaited, or it is recorded as refused at the end of the turn
 	}
 	if sig.Name == signalbox.NameCheckpoint {
 		l.noteCheckpoint(sig)

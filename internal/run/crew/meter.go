@@ -152,7 +152,7 @@ func (s *session) allowance() (left, report rules.Budget) {
 	return left, report
 }
 
-// overspent returns the cap because of which the session must not continue, "" if it may.
+// overspent returns the cap that ends the session, "" if it may continue.
 func (s *session) overspent() (limit rules.Cap) {
 	s.crew.box.Engine.View(func(state *rules.State) { limit = state.Overspent(s.work, s.role, time.Now()) })
 	return limit

@@ -308,7 +308,7 @@ func (c *Crew) signalText(ctx context.Context, digest signalbox.Hash) (string, e
 	return string(text), nil
 }
 
-// matchingExperts returns the experts that have a keyword in the task, or no keywords at all: otherwise nobody would learn of them.
+// matchingExperts returns the experts that have a keyword in the task, or no keywords at all: otherwise no agent would learn of them.
 func matchingExperts(experts []rules.Expert, d *prompts.Data) (found []rules.Expert) {
 	words := strings.ToLower(strings.Join([]string{d.Title, d.Task.Work, d.Task.Notes, d.Specification, strings.Join(d.Task.Criteria, " "), strings.Join(d.Task.Files, " ")}, " "))
 	for _, e := range experts {

@@ -84,7 +84,7 @@ func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, e
 	return s.openScratch(ctx, commit)
 }
 
-// errNoCommit is permanent: the branch must not be reviewed or merged instead, because nobody knows what is on it.
+// errNoCommit is permanent: the branch must not be reviewed or merged instead, because its content is not known.
 var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the work was checked in a shared folder, so there is no commit to review or merge"),
 	Hint: "set workspace: shared again until it is completed, or change its text in the plan, which starts it again"}
 

@@ -120,7 +120,7 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	if err := contained.Prepare(); err != nil {
 		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
 	}
-	defer contained.Clean() // what is left is removed with the leftovers of a crew
+	defer contained.Clean() // files that stay are removed with the leftovers of a crew
 	env := environment.environ(contained, opts.Env, session)
 	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: env, Stdout: output, Stderr: output, Grace: checkGrace,
 		Sandbox: contained.Policy}
