@@ -43,7 +43,7 @@ var groups = []group{
 	{"ledger", []string{"ledger"}, []string{"vocabulary"}, []string{"golang.org/x/mod"}},
 	{"brief", []string{"brief"}, []string{"vocabulary"}, none},
 	{"text", []string{"internal/text"}, none, none},
-	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture", "internal/process", "internal/sandbox"}, []string{"vocabulary", "text"}, nil},
+	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture", "internal/process", "internal/sandbox", "internal/team"}, []string{"vocabulary", "text"}, nil},
 	// Listed as an import of no group: only tests import it.
 	{"testkit", []string{"internal/testkit"}, none, nil},
 

@@ -7,10 +7,6 @@ package config
 
 import (
 	_ "embed"
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"signalbox"
@@ -65,6 +61,8 @@ type Config struct {
 	Oracle Oracle           `yaml:"oracle"`
 	// Prices are prices of models by patterns for their names, as in path.Match. PriceOf includes the built-in ones.
 	Prices map[string]Price `yaml:"prices"`
+	// Team is the folder with a copy of the team's configuration, for other processes of a run. "" means that there is none.
+	Team string `yaml:"-"`
 }
 
 // Lease configures leases.
@@ -97,31 +95,13 @@ func Default() *Config {
 
 // Load reads the configuration in the folder of a box, and checks that the files that it names exist. Without a configuration
 // it returns Default.
-func Load(dir string) (*Config, error) {
-	name := filepath.Join(dir, FileName)
-	text, err := os.ReadFile(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return Default(), nil
-	}
-	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err),
-			Hint: "check that it is a file that you may read"}
-	}
-	c, places, faults := parse(text)
-	if len(faults) == 0 {
-		c.findFiles(dir, &faults)
-	}
-	if err := places.locate(name, faults); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
+func Load(dir string) (*Config, error) { return LoadTeam(dir, nil) }
 
 // Parse parses a configuration. The returned [*signalbox.Error] contains an [*Error] with everything that is wrong. Parse does not
 // look at the files that the configuration names.
 func Parse(text []byte) (*Config, error) {
 	c, places, faults := parse(text)
-	if err := places.locate("", faults); err != nil {
+	if err := places.locate("", "", faults); err != nil {
 		return nil, err
 	}
 	return c, nil

@@ -3,40 +3,73 @@ package config
 import (
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 )
 
-// findFiles resolves paths relative to the folder of the box or to the project that contains it, and reports files that do not
-// exist.
-func (c *Config) findFiles(dir string, all *faults) {
-	f := finder{box: dir, project: filepath.Join(dir, ".."), faults: all}
-	c.Checkpoint.File = resolvePath(dir, c.Checkpoint.File)
-	c.Notify.Webhook.SecretFile = resolvePath(dir, c.Notify.Webhook.SecretFile)
-	c.resolveSandboxes(f.project, all)
+// fileSetting is a setting that is the path of a file or a folder.
+type fileSetting struct {
+	at     settingPath
+	name   string
+	set    func(name string)
+	folder bool
+	// project means that it is not part of the configuration: it is relative to the project, not to the folder of the configuration.
+	project bool
+	builtIn string // what is used without the setting, for the hint; "" if it is needed
+}
+
+// fileSettings returns the settings that are paths, except for those of sandboxes.
+func (c *Config) fileSettings() (all []fileSetting) {
 	for _, name := range sortedKeys(c.Roles) {
-		role := c.Roles[name]
-		f.file(setting("roles", string(name), "prompt"), &role.Prompt, "the built-in prompt")
-		c.Roles[name] = role
+		all = append(all, fileSetting{at: setting("roles", string(name), "prompt"), name: c.Roles[name].Prompt, builtIn: "the built-in prompt",
+			set: func(file string) { role := c.Roles[name]; role.Prompt = file; c.Roles[name] = role }})
 	}
 	for _, name := range sortedKeys(c.Agents) {
-		agent := c.Agents[name]
-		f.file(setting("agents", name, "tree"), &agent.Tree, "")
-		c.Agents[name] = agent
+		all = append(all, fileSetting{at: setting("agents", name, "tree"), name: c.Agents[name].Tree,
+			set: func(file string) { agent := c.Agents[name]; agent.Tree = file; c.Agents[name] = agent }})
 	}
 	o, at := &c.Oracle, setting("oracle")
-	f.file(at.field("tree"), &o.Tree, "the built-in tree")
-	f.file(at.field("words"), &o.Words, "the built-in words")
-	f.folder(at.field("prompts"), &o.Prompts, f.box, "the folder of the box")
-	f.folder(at.field("code"), &o.Code, f.project, "the project")
-	f.folder(at.field("notes"), &o.Notes, f.project, "the project")
-	f.folder(at.field("portfolio"), &o.Portfolio, f.project, "the project")
-	f.within(at.field("portfolio"), o.Portfolio, PortfolioFile, "create it with signalbox portfolio init")
-	for _, name := range sortedKeys(o.Subagents) {
-		sub := o.Subagents[name]
-		f.file(at.field("subagents").field(name).field("tree"), &sub.Tree, "")
-		o.Subagents[name] = sub
+	variable := func(field string, name *string) fileSetting {
+		return fileSetting{at: at.field(field), name: *name, set: func(file string) { *name = file }}
 	}
+	tree, words, prompts := variable("tree", &o.Tree), variable("words", &o.Words), variable("prompts", &o.Prompts)
+	tree.builtIn, words.builtIn, prompts.folder = "the built-in tree", "the built-in words", true
+	all = append(all, tree, words, prompts)
+	for _, folder := range []fileSetting{variable("code", &o.Code), variable("notes", &o.Notes), variable("portfolio", &o.Portfolio)} {
+		folder.folder, folder.project = true, true
+		all = append(all, folder)
+	}
+	for _, name := range sortedKeys(o.Subagents) {
+		all = append(all, fileSetting{at: at.field("subagents").field(name).field("tree"), name: o.Subagents[name].Tree,
+			set: func(file string) { sub := o.Subagents[name]; sub.Tree = file; o.Subagents[name] = sub }})
+	}
+	return all
+}
+
+// findFiles resolves paths, and reports files that do not exist. Paths in the file of the box are relative to its folder, or to the
+// project that contains it. Paths in the team's file are relative to the top of the repository; team may be nil.
+func (c *Config) findFiles(dir string, team *Team, set places, all *faults) {
+	f := finder{box: dir, team: team, set: set, faults: all}
+	c.Checkpoint.File = resolvePath(f.base(setting("checkpoint", "file"), dir), c.Checkpoint.File)
+	c.Notify.Webhook.SecretFile = resolvePath(f.base(setting("notify", "webhook", "secret_file"), dir), c.Notify.Webhook.SecretFile)
+	c.resolveSandboxes(func(at settingPath) string { return f.base(at, f.project()) }, all)
+	for _, s := range c.fileSettings() {
+		if s.name == "" {
+			continue
+		}
+		switch {
+		case s.project:
+			s.set(f.folder(s, f.base(s.at, f.project()), "the project"))
+		case set[s.at].team:
+			s.set(f.teamFile(s))
+		case s.folder:
+			s.set(f.folder(s, f.box, "the folder of the box"))
+		default:
+			s.set(f.file(s))
+		}
+	}
+	f.within(setting("oracle", "portfolio"), c.Oracle.Portfolio, PortfolioFile, "create it with signalbox portfolio init")
 }
 
 // Files returns the files and folders that Load looked for, except for those of the sandbox settings.
@@ -46,25 +79,29 @@ func (c *Config) Files() (names []string) {
 			names = append(names, name)
 		}
 	}
-	for _, name := range sortedKeys(c.Roles) {
-		add(c.Roles[name].Prompt)
-	}
-	for _, name := range sortedKeys(c.Agents) {
-		add(c.Agents[name].Tree)
-	}
-	for _, name := range []string{c.Oracle.Tree, c.Oracle.Words, c.Oracle.Prompts, c.Oracle.Code, c.Oracle.Notes, c.Oracle.Portfolio} {
-		add(name)
-	}
-	for _, name := range sortedKeys(c.Oracle.Subagents) {
-		add(c.Oracle.Subagents[name].Tree)
+	add(c.Team)
+	for _, s := range c.fileSettings() {
+		add(s.name)
 	}
 	return names
 }
 
 // finder resolves paths and reports files that do not exist.
 type finder struct {
-	box, project string
-	faults       *faults
+	box    string
+	team   *Team
+	set    places
+	faults *faults
+}
+
+func (f *finder) project() string { return filepath.Join(f.box, "..") }
+
+// base returns the folder that a path begins at: the top of the repository if the team set it, or else own.
+func (f *finder) base(at settingPath, own string) string {
+	if f.set[at].team {
+		return f.team.Root
+	}
+	return own
 }
 
 func resolvePath(dir, name string) string {
@@ -74,31 +111,46 @@ func resolvePath(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// file resolves the path of a file. builtIn is the default, for the hint; empty means that there is none.
-func (f *finder) file(at settingPath, name *string, builtIn string) {
-	*name = resolvePath(f.box, *name)
-	if *name == "" {
-		return
+// file returns the resolved path of a file.
+func (f *finder) file(s fileSetting) string {
+	name := resolvePath(f.box, s.name)
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		return name
 	}
-	if info, err := os.Stat(*name); err == nil && info.Mode().IsRegular() {
-		return
-	}
-	hint := "write the path of a file, relative to the folder of the box"
-	if builtIn != "" {
-		hint += ", or remove the line to use " + builtIn
-	}
-	f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no file %s", *name), hint: hint})
+	f.faults.add(&settingError{at: s.at, fault: fmt.Sprintf("there is no file %s", name),
+		hint: "write the path of a file, relative to the folder of the box" + s.otherwise()})
+	return name
 }
 
-func (f *finder) folder(at settingPath, name *string, from, what string) {
-	*name = resolvePath(from, *name)
-	if *name == "" {
-		return
+func (s fileSetting) otherwise() string {
+	if s.builtIn == "" {
+		return ""
 	}
-	if info, err := os.Stat(*name); err != nil || !info.IsDir() {
-		f.faults.add(&settingError{at: at, fault: fmt.Sprintf("there is no folder %s", *name),
+	return ", or remove the line to use " + s.builtIn
+}
+
+// teamFile returns the path of the copy of a file, or a folder, that the team's configuration names.
+func (f *finder) teamFile(s fileSetting) string {
+	name := path.Clean(filepath.ToSlash(s.name))
+	isIt := func(file string) bool { return file == name || s.folder && path.Dir(file) == name }
+	if !slices.ContainsFunc(f.team.Files, isIt) {
+		what := "file"
+		if s.folder {
+			what = "Markdown file in the folder"
+		}
+		f.faults.add(&settingError{at: s.at, fault: fmt.Sprintf("there is no %s %s in the repository", what, name),
+			hint: "commit it, or write the path of a committed file, relative to the top of the repository" + s.otherwise()})
+	}
+	return filepath.Join(f.team.Dir, filepath.FromSlash(name))
+}
+
+func (f *finder) folder(s fileSetting, from, what string) string {
+	name := resolvePath(from, s.name)
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		f.faults.add(&settingError{at: s.at, fault: fmt.Sprintf("there is no folder %s", name),
 			hint: fmt.Sprintf("write the path of a folder, relative to %s, or remove the line", what)})
 	}
+	return name
 }
 
 // within reports a file that is missing from a folder.

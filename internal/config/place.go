@@ -81,7 +81,10 @@ func (f *faults) add(e *settingError) {
 }
 
 // place is the position of a setting. The value is nil if it is null.
-type place struct{ key, value *token.Position }
+type place struct {
+	key, value *token.Position
+	team       bool // it is in the team's file
+}
 
 // places are the positions of the settings that a text contains.
 type places map[settingPath]place
@@ -91,6 +94,7 @@ func (ps places) has(at settingPath) bool { return ps[at].value != nil }
 
 // Fault is one error in a configuration.
 type Fault struct {
+	File         string // "" if it is that of the Error
 	Line, Column int
 	Text         string // on one line
 	Hint         string // what to write instead
@@ -114,31 +118,39 @@ func (e *Error) Error() string {
 func (e *Error) Describe(i int) string {
 	f := e.Faults[i]
 	described := fmt.Sprintf("line %d, column %d: %s", f.Line, f.Column, f.Text)
-	if e.File != "" {
-		return e.File + ": " + described
+	if file := orDefault(f.File, e.File); file != "" {
+		return file + ": " + described
 	}
 	return described
 }
 
 // locate returns an error with the position of each fault, or nil if there is none. A missing setting has the position of the
-// group that it is missing from.
-func (ps places) locate(file string, all faults) error {
+// group that it is missing from. teamFile is the file of the settings that are the team's.
+func (ps places) locate(file, teamFile string, all faults) error {
 	if len(all) == 0 {
 		return nil
 	}
 	located := &Error{File: file}
 	for _, e := range all {
-		pos := ps.position(e)
-		located.Faults = append(located.Faults, Fault{pos.Line, pos.Column, oneLine(e.Error()), e.hint})
+		pos, team := ps.position(e)
+		fault := Fault{Line: pos.Line, Column: pos.Column, Text: oneLine(e.Error()), Hint: e.hint}
+		if team {
+			fault.File = teamFile
+		}
+		located.Faults = append(located.Faults, fault)
 	}
-	slices.SortStableFunc(located.Faults, func(a, b Fault) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column)) })
+	slices.SortStableFunc(located.Faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	return &signalbox.Error{Code: signalbox.CodeUsage, Hint: located.Faults[0].Hint, Err: located}
 }
 
-func (ps places) position(e *settingError) *token.Position {
-	pos := e.where
+func (ps places) position(e *settingError) (pos *token.Position, team bool) {
+	pos = e.where
 	for at, onKey := e.at, e.onKey; pos == nil; at, onKey = at.outer(), false {
-		switch found := ps[at]; {
+		found := ps[at]
+		team = found.team
+		switch {
 		case onKey && found.key != nil:
 			pos = found.key
 		case found.value != nil:
@@ -149,7 +161,7 @@ func (ps places) position(e *settingError) *token.Position {
 			pos = &token.Position{Line: 1, Column: 1}
 		}
 	}
-	return pos
+	return pos, team
 }
 
 // oneLine replaces line ends and other control characters, which a name may contain, by spaces.

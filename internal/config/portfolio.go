@@ -114,7 +114,7 @@ func ParsePortfolio(text []byte) (*Portfolio, error) {
 	if len(faults) == 0 {
 		written.check(&faults)
 	}
-	if err := places.locate("", faults); err != nil {
+	if err := places.locate("", "", faults); err != nil {
 		return nil, err
 	}
 	p := &Portfolio{AsOf: written.AsOf, Accounts: written.Accounts, Identical: written.Identical,

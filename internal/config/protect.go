@@ -2,6 +2,7 @@ package config
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -33,9 +34,13 @@ func (c *Config) ProtectsBelow(name string) bool {
 	})
 }
 
+// alwaysProtected are the patterns that need not be named: the team's configuration, which a task could also add, and a box, which
+// would bring a configuration of its own.
+var alwaysProtected = []string{FileName, ".signalbox"}
+
 // anyPattern reports whether a pattern matches a path as they are, or in lower case.
 func (c *Config) anyPattern(name string, match func(pattern, segments []string) bool) bool {
-	for _, pattern := range c.Protected {
+	for _, pattern := range slices.Concat(c.Protected, alwaysProtected) {
 		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) || match(strings.Split(fold(pattern), "/"), strings.Split(fold(name), "/")) {
 			return true
 		}

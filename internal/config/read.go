@@ -239,7 +239,11 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 	case to.Type() == reflect.TypeFor[sandbox.Mode]():
 		r.faults.add(scalar(node, at, func(text string) *settingError { return setMode(to, text, at) }))
 	case to.Kind() == reflect.Pointer:
-		to.Set(reflect.New(to.Type().Elem()))
+		value := reflect.New(to.Type().Elem())
+		if !to.IsNil() {
+			value.Elem().Set(to.Elem())
+		}
+		to.Set(value)
 		r.plainValue(to.Elem(), node, at)
 	case to.Kind() == reflect.Struct:
 		r.fields(to, node, at)
@@ -294,6 +298,7 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 	if group, ok := to.Interface().(interface{ mainField() string }); ok {
 		main := to.Field(slices.Index(fieldNames(to.Type()), group.mainField()))
 		if _, isList := node.(*ast.SequenceNode); isScalar(node) || isList && main.Kind() == reflect.Slice {
+			r.places[at.field(group.mainField())] = r.places[at]
 			r.plainValue(main, node, at)
 			return
 		}
@@ -320,22 +325,33 @@ func (r *reader) fields(to reflect.Value, node ast.Node, at settingPath) {
 	}
 }
 
-// fieldNames returns the names of the settings in a group, in the order of its fields.
-func fieldNames(group reflect.Type) []string {
-	names := make([]string, group.NumField())
-	for i := range names {
-		names[i] = group.Field(i).Tag.Get("yaml")
+// fieldNames returns the names of the settings in a group, in the order of its fields. Fields that are not settings come last.
+func fieldNames(group reflect.Type) (names []string) {
+	for i := range group.NumField() {
+		if name := group.Field(i).Tag.Get("yaml"); name != notSetting {
+			names = append(names, name)
+		}
 	}
 	return names
 }
 
-// members decodes a mapping whose names the user chooses.
+// notSetting is the tag of a field that is not a setting.
+const notSetting = "-"
+
+// members decodes a mapping whose names the user chooses. Members that the map has already are kept; one that the text has too is
+// decoded over its value.
 func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 	pairs, fault := r.mapping(node, at)
 	r.faults.add(fault)
 	members := reflect.MakeMap(to.Type())
+	for each := to.MapRange(); each.Next(); {
+		members.SetMapIndex(each.Key(), each.Value())
+	}
 	for _, pair := range pairs {
 		member := reflect.New(to.Type().Elem()).Elem()
+		if known := members.MapIndex(reflect.ValueOf(pair.name).Convert(to.Type().Key())); known.IsValid() {
+			member.Set(known)
+		}
 		r.value(member, pair.value, at.field(pair.name))
 		if member.Kind() == reflect.String && !r.places.has(at.field(pair.name)) {
 			r.faults.add(&settingError{at: at.field(pair.name), onKey: true, fault: "has no value", hint: `write "" for an empty value`})

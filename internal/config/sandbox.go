@@ -154,15 +154,15 @@ func checkEnvPass(at settingPath, names []string, f *faults) {
 	}
 }
 
-// resolveSandboxes makes the paths of the sandbox settings absolute.
-func (c *Config) resolveSandboxes(project string, f *faults) {
+// resolveSandboxes makes the paths of the sandbox settings absolute. base returns the folder that those of a setting begin at.
+func (c *Config) resolveSandboxes(base func(settingPath) string, f *faults) {
 	all := c.sandboxes()
 	for _, at := range sortedKeys(all) {
 		for name, paths := range map[string][]string{"read": all[at].Read, "write": all[at].Write} {
 			for i := range paths {
 				resolved, err := expandHome(paths[i])
 				if err == nil {
-					resolved, err = filepath.Abs(resolvePath(project, resolved))
+					resolved, err = filepath.Abs(resolvePath(base(at.field(name).item(i)), resolved))
 				}
 				if err != nil {
 					f.add(&settingError{at: at.field(name).item(i), fault: err.Error(), hint: "write an absolute path"})

@@ -77,7 +77,7 @@ func TestTemplateIsComplete(t *testing.T) {
 	text := uncomment(Template)
 	c, places, wrong := parse([]byte(text))
 	if wrong != nil {
-		t.Fatalf("%v in:\n%s", places.locate("", wrong), text)
+		t.Fatalf("%v in:\n%s", places.locate("", "", wrong), text)
 	}
 	set := map[string]bool{}
 	for at := range places {

@@ -1,0 +1,195 @@
+package team
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/durable"
+)
+
+// Store keeps what the user trusts: one file for each project and box, in a folder that only the user can write.
+type Store struct {
+	// Dir is the folder; "" means one in the user's configuration folder.
+	Dir string
+}
+
+// Record is what the user trusts for a project.
+type Record struct {
+	Root   string            `json:"root"`
+	Box    string            `json:"box"`
+	Marker string            `json:"marker"` // also in the box
+	Digest string            `json:"digest"` // of the files
+	Commit string            `json:"commit,omitempty"`
+	Time   time.Time         `json:"time"`
+	Files  map[string][]byte `json:"files"` // to show later what has changed
+}
+
+// markerFile is the file in a box with the random number of its record.
+const markerFile = "trust-marker"
+
+// ErrUntrusted means that the team's configuration is not used, because the user has not trusted it.
+var ErrUntrusted = errors.New("not trusted")
+
+func (s Store) file(root, box string) (string, error) {
+	dir := s.Dir
+	if dir == "" {
+		config, err := os.UserConfigDir()
+		if err != nil {
+			return "", refuse("set HOME", "there is no folder to keep what you trust: %w", err)
+		}
+		dir = filepath.Join(config, "signalbox", "trust")
+	}
+	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(root+"\x00"+box)))), nil
+}
+
+// Find returns what the user trusts for the project and the box, nil if nothing. A record that others could have written, or that is of
+// another box at the same path, does not count.
+func (s Store) Find(root, box string) (*Record, error) {
+	box, err := realPath(box)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	name, err := s.file(root, box)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return nil, refuse("remove it, and run signalbox trust again", "other users can change or read %s (mode %04o), so it does not count", name, mode.Perm())
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Record{}
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, refuse("remove it, and run signalbox trust again", "%s: %w", name, err)
+	}
+	marker, err := os.ReadFile(filepath.Join(box, markerFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Root != root || r.Box != box || r.Marker == "" || r.Marker != strings.TrimSpace(string(marker)) {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// Add records that the user trusts a configuration for a project and a box, which must exist.
+func (s Store) Add(shared *Shared, box string, now time.Time) error {
+	box, err := realPath(box)
+	if err != nil {
+		return err
+	}
+	name, err := s.file(shared.Root, box)
+	if err != nil {
+		return err
+	}
+	r := Record{Root: shared.Root, Box: box, Marker: rand.Text(), Digest: shared.Digest(), Commit: shared.Commit, Time: now.UTC(), Files: shared.Files}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	// The marker comes first: without its record it means nothing.
+	if err := durable.Replace(filepath.Join(box, markerFile), []byte(r.Marker+"\n"), 0o600); err != nil {
+		return err
+	}
+	return durable.Replace(name, text, 0o600)
+}
+
+// Remove removes what the user trusts for a project and a box. It reports whether there was something.
+func (s Store) Remove(root, box string) (bool, error) {
+	box, err := realPath(box)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	name, err := s.file(root, box)
+	if err == nil {
+		err = os.Remove(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func realPath(name string) (string, error) {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(name)
+}
+
+// Trusted reports whether the configuration may be used: the user trusts exactly these files, or they are harmless. known is what Find returned.
+func (s *Shared) Trusted(known *Record) bool {
+	return s.Files == nil || s.Harmless || known != nil && known.Digest == s.Digest() && digestOf(known.Files) == known.Digest
+}
+
+// untrustedError matches ErrUntrusted.
+type untrustedError string
+
+func (e untrustedError) Error() string        { return string(e) }
+func (e untrustedError) Is(target error) bool { return target == ErrUntrusted }
+
+// untrusted returns the error for a configuration that may not be used.
+func (s *Shared) untrusted(known *Record) error {
+	what := "is not trusted yet"
+	if known != nil {
+		what = "has changed since you trusted it"
+	}
+	return Untrusted(fmt.Sprintf("the team's configuration %s: %s sets %s", what, s.Name(), strings.Join(s.groups(), ", ")))
+}
+
+// Untrusted returns an error that matches ErrUntrusted.
+func Untrusted(text string) error {
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(text), Hint: "see what it would run, and decide, with signalbox trust"}
+}
+
+// groups returns the names of the groups of settings, and of the other files.
+func (s *Shared) groups() (names []string) {
+	settings, err := config.ShowTeam(s.Files[config.FileName])
+	if err != nil {
+		return []string{err.Error()} // cannot happen: Read has parsed it
+	}
+	for _, set := range settings {
+		if group, _, _ := strings.Cut(strings.ReplaceAll(set.Name, "[", "."), "."); len(names) == 0 || names[len(names)-1] != group {
+			names = append(names, group)
+		}
+	}
+	for _, name := range s.Names() {
+		if name != config.FileName {
+			names = append(names, name)
+		}
+	}
+	return names
+}
