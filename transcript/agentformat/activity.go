@@ -36,11 +36,14 @@ func ParseActivity(line []byte) (Activity, bool) {
 	return Activity{Text: strings.TrimSpace(e.text())}, true
 }
 
-// event has the members of all formats that show an activity.
+// event has the members of all formats that show what an agent does.
 type event struct {
 	Type string `json:"type"`
-	// claude
+	// claude; codex has a string as Message
 	Message json.RawMessage `json:"message"`
+	Parent  json.RawMessage `json:"parent_tool_use_id"`
+	IsError json.RawMessage `json:"is_error"`
+	Result  json.RawMessage `json:"result"`
 	// codex
 	Item struct {
 		Type    string                  `json:"type"`
@@ -49,20 +52,32 @@ type event struct {
 		Tool    string                  `json:"tool"`
 		Query   string                  `json:"query"`
 		Changes []struct{ Path string } `json:"changes"`
+		Message json.RawMessage         `json:"message"`
+		Output  json.RawMessage         `json:"aggregated_output"`
+		Exit    json.RawMessage         `json:"exit_code"`
+		Status  json.RawMessage         `json:"status"`
+		Result  json.RawMessage         `json:"result"`
 	} `json:"item"`
+	// codex, gemini and opencode
+	Error json.RawMessage `json:"error"`
 	// gemini
 	Role       string          `json:"role"`
 	Content    json.RawMessage `json:"content"`
 	Delta      bool            `json:"delta"`
 	ToolName   string          `json:"tool_name"`
 	Parameters json.RawMessage `json:"parameters"`
+	Status     json.RawMessage `json:"status"`
+	Output     json.RawMessage `json:"output"`
 	// opencode
 	Part struct {
 		Text  string `json:"text"`
 		Tool  string `json:"tool"`
 		State struct {
-			Title string          `json:"title"`
-			Input json.RawMessage `json:"input"`
+			Title  string          `json:"title"`
+			Input  json.RawMessage `json:"input"`
+			Status json.RawMessage `json:"status"`
+			Output json.RawMessage `json:"output"`
+			Error  json.RawMessage `json:"error"`
 		} `json:"state"`
 	} `json:"part"`
 	// oracle
@@ -70,6 +85,7 @@ type event struct {
 	Text      string          `json:"text"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
+	OK        json.RawMessage `json:"ok"`
 }
 
 func (e *event) text() string {
