@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/contain"
 	"signalbox/transcript"
 )
 
@@ -58,16 +60,36 @@ type listener struct {
 	checkpointed, turnEnded, mustPark, used chan struct{} // capacity 1 each
 }
 
-func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener, error) {
-	dir := s.crew.file("tmp")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+// LiveTranscript returns the file that has the output of the running turn of a session, for people who follow it. There is none while
+// signals need a key: everyone who can read the box could read the key in it, while it still counts.
+func LiveTranscript(boxDir, session string) string {
+	return filepath.Join(boxDir, contain.TempFolder, session+".transcript") // removeTemps finds it by the name of the session
+}
+
+// createTranscript creates the file for the output of a turn. A secret one, and one whose name is still in use by somebody who reads it,
+// has no name.
+func createTranscript(name string, secret bool) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(dir, "transcript-*")
+	os.Remove(name) // that of the turn before, if it could not be removed
+	if !secret {
+		if file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
+			return file, nil
+		}
+	}
+	file, err := os.CreateTemp(filepath.Dir(name), "transcript-*")
+	if err == nil {
+		os.Remove(file.Name()) // so that nothing is left behind even if this process is killed
+	}
+	return file, err
+}
+
+func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener, error) {
+	file, err := createTranscript(LiveTranscript(s.crew.box.Dir, s.id), key != "")
 	if err != nil {
 		return nil, err
 	}
-	os.Remove(file.Name()) // so that nothing is left behind even if this process is killed
 	return &listener{
 		session: s, format: format, interactive: interactive, key: key,
 		scanner: transcript.NewScanner(&transcript.Options{Format: format, Key: key, Excerpt: tailSize}), file: file, partial: -1,
@@ -88,7 +110,10 @@ func (l *listener) silence() (silent time.Duration, streams bool) {
 	return time.Since(l.heard), format != signalbox.FormatAuto && format != signalbox.FormatPlain && format != ""
 }
 
-func (l *listener) close() { l.file.Close() }
+func (l *listener) close() {
+	l.file.Close()
+	os.Remove(l.file.Name())
+}
 
 // headSize bounds the start of the agent's text that is recorded, and tailSize the end of it that is shown to an agent that is
 // asked again.
