@@ -350,7 +350,7 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 func (st *Status) nameAgents(ctx context.Context, j Journal) error {
 	for i := range st.Tasks {
 		worker := st.Tasks[i].Worker
-		if worker == nil || !runsAgent(worker.Role) {
+		if worker == nil || !RunsAgent(worker.Role) {
 			continue
 		}
 		var err error

@@ -77,7 +77,7 @@ func (h *history) start(role signalbox.Role, work string) {
 		h.t.Fatalf("dispatched %s for %s, not %s", role, answer.Work, work)
 	}
 	h.held[work] = answer
-	if runsAgent(role) {
+	if RunsAgent(role) {
 		h.do(rules.StartAgent{Session: session, Epoch: answer.Lease.Epoch, Agent: "claude"})
 	}
 }

@@ -196,15 +196,15 @@ func NewEffort(w *rules.Work) Effort {
 		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
 			judged = true
 		}
-		if runsAgent(tenure.Role) && !tenure.To.IsZero() {
+		if RunsAgent(tenure.Role) && !tenure.To.IsZero() {
 			e.AgentSeconds += tenure.To.Sub(tenure.From).Seconds()
 		}
 	}
 	return e
 }
 
-// runsAgent reports whether sessions of a role run an agent.
-func runsAgent(role signalbox.Role) bool {
+// RunsAgent reports whether sessions of a role run an agent.
+func RunsAgent(role signalbox.Role) bool {
 	return role != signalbox.RoleCI && role != signalbox.RoleMerger
 }
 

@@ -29,9 +29,9 @@ type Options struct {
 	Zone *time.Location
 }
 
-func (o Options) clock(t time.Time) string {
-	return t.In(cmp.Or(o.Zone, time.Local)).Format(time.TimeOnly)
-}
+func (o Options) zone() *time.Location { return cmp.Or(o.Zone, time.Local) }
+
+func (o Options) clock(t time.Time) string { return t.In(o.zone()).Format(time.TimeOnly) }
 
 // Status prints the status of a box, on one screen if it is not large.
 func Status(w io.Writer, st *inspect.Status, o Options) error {

@@ -1,0 +1,327 @@
+package render
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"signalbox"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
+	"signalbox/internal/text"
+	"signalbox/transcript"
+	"signalbox/transcript/agentformat"
+)
+
+// TranscriptOptions describes a transcript.
+type TranscriptOptions struct {
+	Options
+	Format signalbox.Format
+	// Role, Work and Name are those of the session: signals that it must not send are refused. Name is the id of the task in its plan.
+	Role       signalbox.Role
+	Work, Name string
+	// Turn is what the ledger says about the turn, nil while it is running.
+	Turn *inspect.Turn
+}
+
+// Transcript prints the output of an agent as it arrives: its words, its tool calls on one line each with the start of the result, and
+// marks at its signals. It needs the same memory for every length.
+type Transcript struct {
+	out     io.Writer
+	o       TranscriptOptions
+	scanner *transcript.Scanner
+	line    []byte // the incomplete last line
+	dropped int64  // bytes of a line that is too long
+	err     error  // of out
+
+	partial strings.Builder // the incomplete last line of a message that arrives in pieces
+	turn    int             // of that message
+	// held is the last line of a message. A signal on it is recognised only when the output continues.
+	held    *string
+	signals []signalbox.Signal // that were not printed yet
+	// early is the offset of the signal that was collected before its body was complete, or -1.
+	early int64
+}
+
+// Limits of what is printed.
+const (
+	// maxLine is the longest line that is read. A longer one is the result of a tool, in practice.
+	maxLine = 1 << 20
+	// maxWords is the longest line of an agent's words that is printed.
+	maxWords = 16 << 10
+	// maxResult is how many lines of a tool's result are printed, and maxColumns how long they and tool calls may be.
+	maxResult  = 3
+	maxColumns = 160
+)
+
+// NewTranscript returns a Transcript that prints to w.
+func NewTranscript(w io.Writer, o TranscriptOptions) *Transcript {
+	return &Transcript{out: w, o: o, scanner: transcript.NewScanner(&transcript.Options{Format: o.Format}), early: -1}
+}
+
+// Write takes the next piece of the output. It returns the error of the writer that it prints to.
+func (t *Transcript) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		if len(t.line)+len(line) > maxLine {
+			t.scan(t.line)
+			t.scan(line)
+			t.dropped += int64(len(t.line) + len(line))
+			t.line = t.line[:0]
+		} else {
+			t.line = append(t.line, line...)
+		}
+		if bytes.HasSuffix(line, []byte("\n")) {
+			t.endLine()
+		}
+	}
+	return len(p), t.err
+}
+
+// Flush prints what is held back, because nothing more may arrive for a while.
+func (t *Transcript) Flush() error {
+	t.release()
+	return t.err
+}
+
+// Close prints the rest.
+func (t *Transcript) Close() error {
+	t.endLine()
+	t.collect(t.scanner.Close())
+	t.release()
+	t.endMessage()
+	t.flushSignals()
+	return t.err
+}
+
+func (t *Transcript) scan(p []byte) {
+	t.collect(t.scanner.Push(p))
+	if pending, ok := t.scanner.Pending(); ok && pending.Offset != t.early {
+		t.collect([]signalbox.Signal{pending})
+		t.early = pending.Offset
+	}
+}
+
+// collect keeps signals until their line is printed.
+func (t *Transcript) collect(signals []signalbox.Signal) {
+	for _, sig := range signals {
+		switch {
+		case sig.Offset == t.early:
+			continue
+		case sig.Refused == signalbox.ReasonDrift, sig.Refused == signalbox.ReasonRateLimited: // remarks about the stream
+			continue
+		}
+		if sig.TaskID != "" && sig.TaskID == t.o.Name {
+			sig.TaskID = t.o.Work
+		}
+		transcript.Authorize(&sig, t.o.Role, t.o.Work)
+		t.signals = append(t.signals, sig)
+	}
+}
+
+// endLine prints what a complete line of the output shows.
+func (t *Transcript) endLine() {
+	defer t.flushSignals()
+	if t.dropped > 0 {
+		t.scan(t.line)
+		size := t.dropped + int64(len(t.line))
+		t.line, t.dropped = t.line[:0], 0
+		t.release()
+		t.print("  " + t.o.Paint.Faint(fmt.Sprintf("(a line of %.1f MB is not shown: --raw)", float64(size)/1e6)))
+		return
+	}
+	if len(t.line) == 0 {
+		return
+	}
+	t.scan(t.line)
+	t.release()
+	line := bytes.TrimRight(t.line, "\r\n")
+	t.line = t.line[:0] // its bytes are used until the next Write
+	if t.o.Format != signalbox.FormatPlain && bytes.HasPrefix(bytes.TrimLeft(line, " \t"), []byte("{")) {
+		if entries, ok := agentformat.ParseEntries(line); ok {
+			for _, e := range entries {
+				t.entry(e)
+			}
+			return
+		}
+	}
+	t.words(string(line))
+}
+
+func (t *Transcript) entry(e agentformat.Entry) {
+	if !e.Partial || e.Kind != agentformat.EntryText || e.Turn != t.turn {
+		t.endMessage()
+	}
+	indent := ""
+	if e.Nested {
+		indent = "  "
+	}
+	paint := t.o.Paint
+	switch {
+	case e.Withdrawn:
+		t.print(paint.Faint("  (the reply so far does not count)"))
+	case e.Kind == agentformat.EntryText && e.Partial:
+		t.turn = e.Turn
+		t.piece(e.Text)
+	case e.Kind == agentformat.EntryText && e.Nested:
+		t.lines(paint.Faint, indent+"  ", e.Text, maxResult)
+	case e.Kind == agentformat.EntryText:
+		t.message(e.Text)
+	case e.Kind == agentformat.EntryThinking && e.Partial: // too many pieces to be readable
+	case e.Kind == agentformat.EntryThinking:
+		t.lines(paint.Faint, indent+"  · ", e.Text, 1)
+	case e.Kind == agentformat.EntryToolCall:
+		t.print(indent + "  " + paint.Busy("▸ "+clip(e.Text)))
+	case e.Kind == agentformat.EntryToolResult && e.Failed:
+		t.lines(paint.Bad, indent+"    ", cmp.Or(e.Text, "failed"), maxResult)
+	case e.Kind == agentformat.EntryToolResult:
+		t.lines(paint.Faint, indent+"    ", e.Text, maxResult)
+	case e.Kind == agentformat.EntryError:
+		t.lines(paint.Bad, "  ! ", e.Text, maxResult)
+	}
+}
+
+// message prints a whole message. Its last line is held back.
+func (t *Transcript) message(words string) {
+	lines := strings.Split(strings.TrimRight(words, "\r\n"), "\n")
+	for _, line := range lines[:len(lines)-1] {
+		t.words(line)
+	}
+	t.held = &lines[len(lines)-1]
+}
+
+// piece adds a piece to a message, and prints its complete lines.
+func (t *Transcript) piece(words string) {
+	for line := range strings.Lines(words) {
+		if t.partial.Len() < maxWords {
+			t.partial.WriteString(line)
+		}
+		if strings.HasSuffix(line, "\n") {
+			t.endPiece()
+		}
+	}
+}
+
+func (t *Transcript) endPiece() {
+	t.words(strings.TrimRight(t.partial.String(), "\r\n"))
+	t.partial.Reset()
+}
+
+// endMessage prints the incomplete last line of a message that arrived in pieces.
+func (t *Transcript) endMessage() {
+	if t.partial.Len() > 0 {
+		t.endPiece()
+	}
+}
+
+// release prints the line that is held back.
+func (t *Transcript) release() {
+	if t.held != nil {
+		line := *t.held
+		t.held = nil
+		t.words(line)
+	}
+}
+
+// words prints a line of the agent's words, with a mark if it is a signal.
+func (t *Transcript) words(line string) {
+	line = strings.TrimRight(line, "\r\n")
+	i := slices.IndexFunc(t.signals, func(sig signalbox.Signal) bool { return isOn(sig, line) })
+	if i < 0 {
+		t.print(text.Printable(clipTo(line, maxWords)))
+		return
+	}
+	sig := t.signals[i]
+	t.signals = slices.Delete(t.signals, i, i+1)
+	t.mark(sig, text.Printable(clipTo(strings.TrimSpace(line), maxWords)))
+}
+
+// isOn reports whether a signal is on a line.
+func isOn(sig signalbox.Signal, line string) bool {
+	first := firstLine(sig)
+	return first != "" && strings.Contains(line, first)
+}
+
+// firstLine returns the first line of a signal as the agent wrote it.
+func firstLine(sig signalbox.Signal) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(sig.Raw), "\n")
+	return strings.TrimSpace(first)
+}
+
+// flushSignals prints marks for the signals whose lines were already printed, such as those that end with a later line.
+func (t *Transcript) flushSignals() {
+	var kept []signalbox.Signal
+	for _, sig := range t.signals {
+		if t.held != nil && isOn(sig, *t.held) {
+			kept = append(kept, sig)
+			continue
+		}
+		t.mark(sig, clip(cmp.Or(firstLine(sig), signalName(sig.Name), "remark")))
+	}
+	t.signals = kept
+}
+
+// mark prints a signal: accepted with its name, or refused with the reason.
+func (t *Transcript) mark(sig signalbox.Signal, line string) {
+	paint := t.o.Paint
+	switch verdict := t.verdict(sig); verdict {
+	case "":
+		t.print(paint.Good("✔ " + line))
+	default:
+		t.print(paint.Bad("✘ "+line) + "  " + paint.Warn("("+verdict+")"))
+	}
+}
+
+// verdict returns why a signal does not count, "" if it does. The ledger has the last word, once the turn has ended.
+func (t *Transcript) verdict(sig signalbox.Signal) string {
+	turn := t.o.Turn
+	switch {
+	case turn != nil && slices.ContainsFunc(turn.Signals, func(heard inspect.Signal) bool { return heard.Name == sig.Name && heard.Offset == sig.Offset }):
+		return ""
+	case sig.Refused != "":
+		reason := "refused: " + strings.ReplaceAll(string(sig.Refused), "_", " ")
+		if sig.Detail != "" {
+			reason += ", " + clip(sig.Detail)
+		}
+		return reason
+	case sig.Dialect == signalbox.DialectTurn, turn == nil: // the ledger does not record turn signals of agents
+		return ""
+	}
+	return "does not count"
+}
+
+// lines prints the first lines of a text, and how many more there are.
+func (t *Transcript) lines(style func(string) string, indent, words string, limit int) {
+	words = strings.TrimRight(words, "\r\n\t ")
+	if words == "" {
+		return
+	}
+	for range limit {
+		line, rest, more := strings.Cut(words, "\n")
+		t.print(indent + style(clip(line)))
+		indent = strings.Repeat(" ", len([]rune(indent)))
+		if words = rest; !more {
+			return
+		}
+	}
+	t.print(indent + t.o.Paint.Faint(fmt.Sprintf("… %s more", text.Count(strings.Count(words, "\n")+1, "line"))))
+}
+
+func (t *Transcript) print(line string) {
+	if t.err == nil {
+		_, t.err = io.WriteString(t.out, line+"\n")
+	}
+}
+
+// clip returns text on one line that is not too long.
+func clip(s string) string { return show.Cut(show.OnScreen(clipTo(s, 4*maxColumns)), maxColumns) }
+
+// clipTo returns at most n bytes of s.
+func clipTo(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "") + "…"
+}

@@ -1,0 +1,164 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// Session is one agent, or signalbox itself, on one work item.
+type Session struct {
+	rules.SessionView
+	// Turns are the runs of the agent's program. Checks and merges have none.
+	Turns []Turn `json:"turns"`
+	// Usage is the sum over all turns. While one is running it has what was reported so far.
+	Usage Usage `json:"usage"`
+	// Failure is why the session failed, "" if it did not.
+	Failure string `json:"failure,omitempty"`
+}
+
+// Turn is one run of an agent's program.
+type Turn struct {
+	Agent   string    `json:"agent"`
+	Attempt int       `json:"attempt"`
+	Started time.Time `json:"started"`
+	// Ended is absent while the program is running, and if its process was killed.
+	Ended *time.Time `json:"ended,omitempty"`
+	Model string     `json:"model,omitempty"`
+	Exit  int        `json:"exit"`
+	// Output is the blob with the transcript, and Bytes the length of the whole output.
+	Output signalbox.Hash `json:"output,omitzero"`
+	Bytes  int64          `json:"bytes,omitempty"`
+	Usage  Usage          `json:"usage"`
+	Commit string         `json:"commit,omitempty"`
+	// Interrupted means that signalbox ended the agent, because of Cap or because the run was stopped.
+	Interrupted bool      `json:"interrupted,omitempty"`
+	Cap         rules.Cap `json:"cap,omitempty"`
+	// Signals are the accepted signals, and Refused the refused ones.
+	Signals []Signal        `json:"signals,omitempty"`
+	Refused []RefusedSignal `json:"refused,omitempty"`
+	// Unknown means that the turn contained no valid signal, and the agent was asked again.
+	Unknown bool `json:"unknown,omitempty"`
+	// Failure is how the agent failed, "" if it did not.
+	Failure string `json:"failure,omitempty"`
+}
+
+// Signal is an accepted signal.
+type Signal struct {
+	Dialect signalbox.Dialect `json:"dialect"`
+	Name    string            `json:"name"`
+	// Offset is its position in the agent's own text.
+	Offset int64 `json:"offset"`
+}
+
+// RefusedSignal is a signal that did not count.
+type RefusedSignal struct {
+	Name   string           `json:"name"`
+	Reason signalbox.Reason `json:"reason"`
+	Detail string           `json:"detail,omitempty"`
+}
+
+// Agent returns the name of the agent that ran last, "" if none did.
+func (s *Session) Agent() string {
+	if len(s.Turns) == 0 {
+		return ""
+	}
+	return s.Turns[len(s.Turns)-1].Agent
+}
+
+// ReadSessions returns the sessions of a work item, in order.
+func ReadSessions(ctx context.Context, j Journal, w *rules.Work, now time.Time) ([]Session, error) {
+	sessions := []Session{}
+	for i := range w.View(now).Sessions {
+		s, err := ReadSession(ctx, j, w, i, now)
+		if err != nil {
+			return nil, err
+		}
+		sessions = append(sessions, s)
+	}
+	return sessions, nil
+}
+
+// sessionRead is how many events are read at once.
+const sessionRead = 512
+
+// ReadSession returns the session with an index among those of a work item. It reads the events from the start of its lease to the end.
+func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now time.Time) (Session, error) {
+	s := Session{SessionView: w.View(now).Sessions[index], Turns: []Turn{}}
+	end := w.Tenures()[index].End
+	for after := s.Epoch; end == 0 || after < end; {
+		events, err := j.Read(ctx, after, sessionRead)
+		if err != nil {
+			return s, err
+		}
+		if len(events) == 0 {
+			break
+		}
+		for i := range events {
+			if e := &events[i]; e.Work == w.ID && e.Session == s.Session && (end == 0 || e.Seq <= end) {
+				s.add(e)
+			}
+		}
+		after = events[len(events)-1].Seq
+	}
+	return s, nil
+}
+
+// add adds what an event says about the session. An event in an unknown form adds nothing: whether the ledger is valid is checked elsewhere.
+func (s *Session) add(e *signalbox.Event) {
+	switch e.Type {
+	case rules.TypeAgentStarted:
+		b := read[rules.AgentStarted](e)
+		s.Turns = append(s.Turns, Turn{Agent: b.Agent, Attempt: b.Attempt, Started: e.Time})
+	case rules.TypeAgentFailed:
+		b := read[rules.AgentFailed](e)
+		s.Failure = b.Cause
+		if b.Detail != "" {
+			s.Failure += ": " + b.Detail
+		}
+	}
+	if len(s.Turns) == 0 {
+		return
+	}
+	turn := &s.Turns[len(s.Turns)-1]
+	switch e.Type {
+	case rules.TypeAgentSpent:
+		turn.Usage = usageOf(read[rules.AgentSpent](e).Spent)
+	case rules.TypeAgentTurnEnded:
+		b := read[rules.AgentTurnEnded](e)
+		spent := b.Spent
+		if b.Estimated {
+			spent.EstimatedTokens = spent.Tokens
+		}
+		turn.Ended, turn.Model, turn.Exit, turn.Output, turn.Bytes, turn.Usage = &e.Time, b.Model, b.Exit, b.Output, b.Bytes, usageOf(spent)
+		turn.Commit, turn.Interrupted, turn.Cap = b.Commit, b.Interrupted, b.Cap
+	case rules.TypeSignalHeard:
+		b := read[rules.SignalHeard](e)
+		turn.Signals = append(turn.Signals, Signal{b.Dialect, b.Signal, b.Offset})
+	case rules.TypeSignalRefused:
+		b := read[rules.SignalRefused](e)
+		turn.Refused = append(turn.Refused, RefusedSignal{b.Said, b.Reason, b.Detail})
+	case rules.TypeUnknownSignalRecovery:
+		turn.Unknown = true
+	case rules.TypeAgentFailed:
+		turn.Failure = s.Failure
+	}
+	s.Usage = Usage{}
+	for _, t := range s.Turns {
+		s.Usage.add(t.Usage)
+	}
+}
+
+func (u *Usage) add(more Usage) {
+	u.Tokens, u.EstimatedTokens = u.Tokens+more.Tokens, u.EstimatedTokens+more.EstimatedTokens
+	u.CostMicros, u.Seconds = u.CostMicros+more.CostMicros, u.Seconds+more.Seconds
+}
+
+// read returns the data of an event.
+func read[B any](e *signalbox.Event) (b B) {
+	json.Unmarshal(e.Data, &b)
+	return b
+}
