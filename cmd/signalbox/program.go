@@ -42,6 +42,7 @@ type commands struct {
 	Retry     retryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
 	Approve   approveCommand   `cmd:"" help:"Approve a merge."`
 	Status    statusCommand    `cmd:"" help:"Show what is going on."`
+	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
 	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
 	Plan      planCommands     `cmd:"" help:"Check and show plans."`
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
