@@ -17,7 +17,7 @@ import (
 )
 
 type sandboxCommands struct {
-	Explain sandboxExplainCommand `cmd:"" help:"Print what agents and checks may do on this machine."`
+	Explain sandboxExplainCommand `cmd:"" help:"Print what agents, checks and setup commands may do on this machine."`
 }
 
 func (sandboxCommands) Help() string {
@@ -32,12 +32,12 @@ Examples:
 type sandboxExplainCommand struct {
 	boxFlag
 	JSON bool   `name:"json" help:"Print one JSON object."`
-	Kind string `arg:"" optional:"" name:"agent" help:"An agent of the configuration, or check. Default: all agents and checks that are used."`
-	Name string `arg:"" optional:"" name:"check" help:"After check: the name of a check."`
+	Kind string `arg:"" optional:"" name:"agent" help:"An agent of the configuration, check, or setup. Default: all agents, checks and setup commands that are used."`
+	Name string `arg:"" optional:"" name:"check" help:"After check or setup: the name of a check or a setup command."`
 }
 
 func (sandboxExplainCommand) Help() string {
-	return `Prints what an agent or a check may do on this machine, as for a task T1 with a developer: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/configuration.md describes the settings.
+	return `Prints what an agent, a check or a setup command may do on this machine, as for a task T1 with a developer: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/configuration.md describes the settings.
 
 Examples:
 
@@ -96,14 +96,14 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 // exampleTask is the task that programs are explained for.
 const exampleTask = "T1"
 
-// programs explains the agents and checks that the arguments name.
+// programs explains the agents, checks and setup commands that the arguments name.
 func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project, s sandbox.Support) (all []contain.Explanation, err error) {
 	settings := site.Config
 	dir := project.Root
 	if project.Repo != nil {
 		dir = filepath.Join(site.Box, crew.TreesFolder, exampleTask)
 	}
-	if c.Kind != "check" {
+	if c.Kind != "check" && c.Kind != "setup" {
 		names := crew.AgentNames(settings)
 		if c.Kind != "" {
 			if _, configured := settings.Agents[c.Kind]; !configured && !slices.Contains(config.Presets(), c.Kind) {
@@ -119,7 +119,7 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 			all = append(all, e)
 		}
 		if c.Name != "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there are two names"), Hint: "name one agent, or a check after the word check"}
+			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there are two names"), Hint: "name one agent, or a check after the word check, or a setup command after the word setup"}
 		}
 		if c.Kind != "" {
 			return all, nil
@@ -127,7 +127,7 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 	}
 	found := false
 	for _, check := range settings.Checks {
-		if c.Name != "" && check.Name != c.Name {
+		if c.Kind == "setup" || c.Name != "" && check.Name != c.Name {
 			continue
 		}
 		found = true
@@ -137,8 +137,18 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 			}
 		}
 	}
+	for _, setup := range settings.Setup {
+		if c.Kind != "check" && (c.Name == "" || setup.Name == c.Name) {
+			found = true
+			all = append(all, crew.ExplainSetup(site, setup, exampleTask, dir, s))
+		}
+	}
 	if c.Name != "" && !found {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no check '%s'", c.Name), Hint: "see checks in the configuration"}
+		what, list := "check", "checks"
+		if c.Kind == "setup" {
+			what, list = "setup command", "setup"
+		}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no %s '%s'", what, c.Name), Hint: "see " + list + " in the configuration"}
 	}
 	return all, nil
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Experts      []Expert      `yaml:"experts"`
 	Checks       []Check       `yaml:"checks"`
 	Environments []Environment `yaml:"environments"`
+	// Setup are commands that make a worktree ready to work in.
+	Setup []Setup `yaml:"setup"`
 	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and ** for any number of
 	// segments.
 	Protected []string `yaml:"protected"`

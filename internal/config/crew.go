@@ -233,6 +233,7 @@ func (c *Config) fill(set places) {
 		setUnless(set, setting("checks").item(i).field("timeout"), &c.Checks[i].Timeout, DefaultCheckTimeout)
 	}
 	c.Notify.fill(set)
+	c.fillSetup(set)
 	c.fillOracle(set)
 }
 
@@ -327,6 +328,9 @@ func (c *Config) Notes() []string {
 	}
 	for _, e := range c.Experts {
 		note(setting("experts", e.Name, "slots"), e.Slots, c.RoleOf(signalbox.RoleExpert).Slots)
+	}
+	if c.Workspace == WorkspaceShared && len(c.Setup) > 0 {
+		notes = append(notes, "setup: has no effect with workspace: shared, because there are no worktrees to prepare")
 	}
 	for _, name := range sortedKeys(c.Agents) {
 		a := c.Agents[name]

@@ -68,6 +68,9 @@ func (c *Config) sandboxes() map[settingPath]Sandbox {
 	for i, check := range c.Checks {
 		all[setting("checks").item(i).field("sandbox")] = check.Sandbox
 	}
+	for i, s := range c.Setup {
+		all[setting("setup").item(i).field("sandbox")] = s.Sandbox
+	}
 	for name, t := range c.Oracle.Tools {
 		all[setting("oracle", "tools", name, "sandbox")] = t.Sandbox
 	}
@@ -111,6 +114,9 @@ func (c *Config) checkSandboxes(f *faults) {
 	}
 	for i, check := range c.Checks {
 		checkEnvPass(setting("checks").item(i).field("env_pass"), check.EnvPass, f)
+	}
+	for i, s := range c.Setup {
+		checkEnvPass(setting("setup").item(i).field("env_pass"), s.EnvPass, f)
 	}
 	for _, name := range sortedKeys(c.Oracle.Tools) {
 		checkEnvPass(setting("oracle", "tools", name, "env_pass"), c.Oracle.Tools[name].EnvPass, f)

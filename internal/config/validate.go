@@ -23,6 +23,7 @@ func (c *Config) validate(f *faults) {
 	c.checkExperts(f)
 	c.checkEnvironments(f)
 	c.checkChecks(f)
+	c.checkSetup(f)
 	c.checkProtected(f)
 	c.checkChoices(f)
 	c.checkBudgets(f)

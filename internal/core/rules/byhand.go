@@ -137,6 +137,8 @@ func byHandFault(e *signalbox.Event, body body, w *Work) string {
 	switch b := body.(type) {
 	case ChecksRan:
 		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
+	case SetupRan:
+		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
 	case AgentFailed:
 		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
 	case ReworkOrdered:

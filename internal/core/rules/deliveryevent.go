@@ -210,6 +210,23 @@ type CheckRow struct {
 // Name returns the check and the environment, as check|environment.
 func (r CheckRow) Name() string { return r.Check + "|" + r.Environment }
 
+// SetupRan records that a command ran that makes a worktree ready to work in, or that something else that a worktree needs failed.
+type SetupRan struct {
+	Epoch uint64 `json:"epoch"`
+	// Command is the name of the command.
+	Command string `json:"command"`
+	// Commit is the commit of the worktree.
+	Commit   string         `json:"commit,omitempty"`
+	Exit     int            `json:"exit"`
+	Passed   bool           `json:"passed"`
+	TimedOut bool           `json:"timed_out,omitempty"`
+	Millis   int64          `json:"ms"`
+	Output   signalbox.Hash `json:"output,omitzero"`
+	Sandbox  Sandbox        `json:"sandbox,omitzero"`
+	// Restored is the list of tracked files that the command changed and that were put back.
+	Restored []string `json:"restored,omitempty"`
+}
+
 // MergeRequested asks the merger to merge the work into the base.
 type MergeRequested struct {
 	// Commit is the commit that was checked, reviewed and audited.
@@ -515,6 +532,7 @@ func (IncompleteLogged) eventType() string      { return TypeIncompleteLogged }
 func (BlockerAdded) eventType() string          { return TypeBlockerAdded }
 func (TaskExpanded) eventType() string          { return TypeTaskExpanded }
 func (ChecksRan) eventType() string             { return TypeChecksRan }
+func (SetupRan) eventType() string              { return TypeSetupRan }
 func (MergeRequested) eventType() string        { return TypeMergeRequested }
 func (MergeApproved) eventType() string         { return TypeMergeApproved }
 func (MergePrepared) eventType() string         { return TypeMergePrepared }

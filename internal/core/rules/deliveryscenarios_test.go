@@ -26,6 +26,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-red-base", "Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
 	{"delivery-failover", "An agent meets a rate limit, crashes, and loses its login: others take over, and the human is asked once none is left.", failover},
 	{"delivery-conversations", "Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
+	{"delivery-setup", "Worktrees are made ready; a setup command fails, and the human is asked once for all tasks.", setups},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
 }
@@ -496,4 +497,45 @@ func conversations(b *box) {
 	three := b.starts(signalbox.RoleDeveloper)
 	talk(three, "0191-c")
 	b.do(Order{What: OrderRetry, Work: three.Work, Actor: "op"})
+}
+
+func setups(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1"), todo("t2")))
+	b.pass(time.Second)
+	ci := b.wantDispatch(signalbox.RoleCI, "B-1")
+	b.setup(ci, true)
+	b.checkAt(ci, "base1", "base1", "")
+	one, two := b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.setup(one, false)
+	b.setup(two, false)
+	b.try(b.dispatchOf(DispatchRoles()...))
+	b.answer("", AskedSetup, "again, the registry is up")
+	one, two = b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.do(ReportSetup{Session: one.Session, Epoch: one.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: "base1", Passed: true, Millis: 900,
+		Output: signalbox.Hash{6}, Sandbox: Sandbox{Mode: "off"}, Restored: []string{"package-lock.json"}}})
+	b.setup(two, false)
+	b.say(one, "ready_for_review")
+	p := policy()
+	p.CheckSet = signalbox.Hash{3}
+	b.do(Configure{p, "op"})
+	ci = b.wantDispatch(signalbox.RoleCI, "B-2")
+	b.setup(ci, false)
+	b.do(Order{What: OrderRetry, Actor: "op"})
+	ci = b.wantDispatch(signalbox.RoleCI, "B-2")
+	b.setup(ci, true)
+}
+
+// setup reports that a setup command ran in a worktree.
+func (b *box) setup(a Answer, passed bool) Decision {
+	b.t.Helper()
+	c := ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: "base1", Passed: passed, Millis: 1200, Output: signalbox.Hash{5}}}
+	if !passed {
+		c.Ran.Exit, c.Cause, c.Body = 1, "exit status 1: no route to registry.", signalbox.Hash{7}
+	}
+	d := b.try(c)
+	if d.Err != nil {
+		b.t.Fatalf("%v", d.Err)
+	}
+	return d
 }

@@ -111,7 +111,7 @@ func (s *State) CanDispatch(roles []signalbox.Role, byHand int, now time.Time) b
 
 // next returns the next work for one of the roles, nil if there is none. Work opened by hand is checked after planned work.
 func (s *State) next(roles []signalbox.Role, byHand int, now time.Time) (*Work, signalbox.Role) {
-	if s.delivery.Paused {
+	if s.delivery.Paused || s.setupQuestion() != nil {
 		return nil, ""
 	}
 	planned := s.delivery.Policy != nil && !s.delivery.Loading && s.delivery.Cancelled == ""
@@ -186,9 +186,11 @@ func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
 	return u.all < p.Slots && u.roles[n] < p.slots(role) && !s.runOnHold() && !s.roleOnHold(role)
 }
 
-// runOnHold reports whether a question about the whole run is open.
+// runOnHold reports whether a question about the budget of the run is open.
 func (s *State) runOnHold() bool {
-	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == "" && q.Kind != AskedAgent })
+	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool {
+		return q.Open() && q.Work == "" && q.Role == "" && q.Kind != AskedAgent && q.Kind != AskedSetup
+	})
 }
 
 // pickFor returns the work to start next for the role with this index in dispatchOrder: the highest priority, then the one that

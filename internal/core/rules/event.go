@@ -223,6 +223,7 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeBlockerAdded:          decodeAs[BlockerAdded],
 	TypeTaskExpanded:          decodeAs[TaskExpanded],
 	TypeChecksRan:             decodeAs[ChecksRan],
+	TypeSetupRan:              decodeAs[SetupRan],
 	TypeMergeRequested:        decodeAs[MergeRequested],
 	TypeMergeApproved:         decodeAs[MergeApproved],
 	TypeMergePrepared:         decodeAs[MergePrepared],

@@ -34,6 +34,7 @@ const (
 	TypeBlockerAdded          = "BlockerAdded"
 	TypeTaskExpanded          = "TaskExpanded"
 	TypeChecksRan             = "ChecksRan"
+	TypeSetupRan              = "SetupRan"
 	TypeMergeRequested        = "MergeRequested"
 	TypeMergeApproved         = "MergeApproved"
 	TypeMergePrepared         = "MergePrepared"

@@ -136,6 +136,7 @@ func (c Order) run(d *decider) error {
 	case OrderRetry:
 		d.answer.Seq = d.record("", "", c.Actor, Retried{c.Reason})
 		d.retryAgents(c.Actor, "retry")
+		d.withdrawSetup(c.Actor)
 		if !d.s.runOnHold() {
 			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
 		}

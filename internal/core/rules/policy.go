@@ -15,7 +15,7 @@ type Policy struct {
 	Roles []RoleSlots `json:"roles,omitempty"`
 	// Checks is how many tasks can be checked at once; 0 means 1.
 	Checks int `json:"checks,omitempty"`
-	// CheckSet is the digest of the configured checks and environments. If it changes, the checks run on the base again.
+	// CheckSet is the digest of the configured checks, environments and setup commands. If it changes, the checks run on the base again.
 	CheckSet signalbox.Hash `json:"check_set,omitzero" blob:"-"`
 	Experts  []Expert       `json:"experts,omitempty"`
 	// Shared means that all tasks share one workspace, with locks on files. Otherwise each task has its own workspace.
@@ -165,6 +165,9 @@ func (c Configure) decide(d *decider) error {
 	d.raiseBudgets(&c.Policy, c.Actor)
 	if before != nil {
 		d.reconfigureAgents(before, &c.Policy, c.Actor)
+	}
+	if before != nil && before.CheckSet != c.Policy.CheckSet {
+		d.withdrawSetup(c.Actor)
 	}
 	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 {
 		d.checkBase(c.Actor)

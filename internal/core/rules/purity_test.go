@@ -127,7 +127,7 @@ var bodies = []body{
 	ProgressReported{}, ReworkOrdered{}, IncompleteLogged{}, BlockerAdded{}, TaskExpanded{}, ChecksRan{},
 	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, RemediationNeeded{}, BaselineAccepted{}, HealthAudited{}, RemediationRetried{},
 	RemediationEnded{}, ExpertRequested{}, ExpertAdvised{}, ExpertRegistered{}, SessionParked{}, SessionResumed{},
-	UnknownSignalRecovery{}, AgentSignalFailure{}, AgentFailed{}, RoleLimited{}, AgentUnavailable{}, AgentRestored{}, ConversationOpened{}, QuestionAsked{}, QuestionAnswered{},
+	UnknownSignalRecovery{}, AgentSignalFailure{}, AgentFailed{}, RoleLimited{}, AgentUnavailable{}, AgentRestored{}, ConversationOpened{}, SetupRan{}, QuestionAsked{}, QuestionAnswered{},
 	FilesLocked{}, LocksYielded{}, FileWaited{}, OverlapNoted{}, Paused{}, Resumed{}, Cancelled{}, Retried{}, MessageSent{}, MessageDelivered{},
 }
 

@@ -34,6 +34,7 @@ const (
 	AskedUnchanged     QuestionKind = "unchanged" // is the task done, although it changes nothing?
 	AskedFileSize      QuestionKind = "file_size" // may the task add large files?
 	AskedAgent         QuestionKind = "agent"     // agents cannot work until the human has done something
+	AskedSetup         QuestionKind = "setup"     // a worktree cannot be made ready
 )
 
 // Question is a question to the human.
@@ -227,11 +228,11 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			}
 		}
 		if e.Work == "" {
-			if q, _ := s.Question(b.Question); b.NoGrant || q.Kind == AskedAgent {
+			if q, _ := s.Question(b.Question); b.NoGrant || q.Kind == AskedAgent || q.Kind == AskedSetup {
 			} else if q.Role != "" {
 				s.changeRole(q.Role, func(r *RoleSpent) { r.Granted = r.Spent })
 			} else {
-				s.delivery.Granted = s.delivery.Spent // questions without work and role are about the budget of the run
+				s.delivery.Granted = s.delivery.Spent // other questions without work and role are about the budget of the run
 			}
 			s.refreshAll()
 			return

@@ -119,6 +119,8 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 			return "no agent program gives such an id"
 		}
 		return liveFault(e, w, b.Epoch)
+	case SetupRan:
+		return liveFault(e, w, b.Epoch)
 	case SessionParked:
 		return liveFault(e, w, b.Epoch)
 	case SessionResumed:

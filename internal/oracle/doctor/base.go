@@ -21,12 +21,7 @@ import (
 func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) []box.Check {
 	var found []box.Check
 	if len(c.Checks) > 0 {
-		files := os.DirFS(root)
-		if c.Workspace != config.WorkspaceShared {
-			if committed, err := committedFiles(ctx, root); err == nil {
-				files = committed
-			}
-		}
+		files := projectFiles(ctx, c, root)
 		all, err := crew.DiagnoseChecks(c, locateProject(ctx, c, root), dir, files)
 		if err != nil {
 			found = append(found, withError(box.Check{Name: "checks", Health: box.Problem}, err))
@@ -44,10 +39,21 @@ func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) [
 			found = append(found, box.Check{Name: "check " + missing.Check, Health: health, Detail: missing.What, Fix: missing.Fix})
 		}
 	}
+	found = append(found, worktrees(ctx, c, root, dir)...)
 	if b != nil {
 		found = append(found, redBase(ctx, b)...)
 	}
 	return found
+}
+
+// projectFiles returns the files of the project that a new worktree has, or all of them if there are no worktrees.
+func projectFiles(ctx context.Context, c *config.Config, root string) fs.FS {
+	if c.Workspace != config.WorkspaceShared {
+		if committed, err := committedFiles(ctx, root); err == nil {
+			return committed
+		}
+	}
+	return os.DirFS(root)
 }
 
 // maxOutputLines is how many lines of the output of a failed check are shown.

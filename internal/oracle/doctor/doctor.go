@@ -155,7 +155,7 @@ func locateProject(ctx context.Context, c *config.Config, root string) crew.Proj
 	return crew.Project{Root: root}
 }
 
-// withoutSandbox returns the agents and checks whose sandbox is off.
+// withoutSandbox returns the agents, checks and setup commands whose sandbox is off.
 func withoutSandbox(c *config.Config) (names []string) {
 	for _, a := range roleAgents(c) {
 		if c.SandboxOf(a.agent.Sandbox).Mode == sandbox.Off {
@@ -165,6 +165,11 @@ func withoutSandbox(c *config.Config) (names []string) {
 	for _, check := range c.Checks {
 		if c.SandboxOf(check.Sandbox).Mode == sandbox.Off {
 			names = append(names, "check "+check.Name)
+		}
+	}
+	for _, setup := range c.Setup {
+		if c.SandboxOf(setup.Sandbox).Mode == sandbox.Off {
+			names = append(names, "setup "+setup.Name)
 		}
 	}
 	return names

@@ -31,8 +31,8 @@ type Agent struct {
 	Env  map[string]string
 }
 
-// homeName returns the name of the home folder of an agent in a role. It is different for all pairs: the first dash ends the role.
-func homeName(role, agent string) string {
+// AgentHome returns the name of the home folder of an agent in a role. It is different for all pairs: the first dash ends the role.
+func AgentHome(role, agent string) string {
 	return strings.ReplaceAll(role, "-", "_") + "-" + url.PathEscape(agent)
 }
 
@@ -50,7 +50,7 @@ func (s Site) Agent(a Agent) *Program {
 	if b.restricted() {
 		b.readSystem()
 		b.work("its working copy", a.Dir)
-		b.useHome(s.state(a.Work, homeName(a.Role, a.Name)))
+		b.useHome(s.state(a.Work, AgentHome(a.Role, a.Name)))
 		environ := slices.Concat(s.Environ, pairs(a.Env))
 		b.readProgram(a.Argv, a.Dir, environ)
 		if a.Config.Tree != "" {
@@ -169,8 +169,8 @@ type Check struct {
 	Environment config.Environment
 }
 
-// checksHome is the home folder of the checks of a task.
-const checksHome = "checks"
+// ChecksHome is the name of the home folder of the checks of a task.
+const ChecksHome = "checks"
 
 // Check returns what a check gets. A check whose environment has a program of its own, usually a container, runs outside the sandbox.
 func (s Site) Check(c Check) *Program {
@@ -182,7 +182,31 @@ func (s Site) Check(c Check) *Program {
 	if b.restricted() {
 		b.readSystem()
 		b.work("the working copy", c.Dir)
-		b.useHome(s.state(c.Work, checksHome))
+		b.useHome(s.state(c.Work, ChecksHome))
+		b.useTemp(s.Temp(c.Session))
+	}
+	return b.finish()
+}
+
+// Setup is a setup command that is due.
+type Setup struct {
+	Config config.Setup
+	Work   string
+	// Home is the name of the home folder of those who will work in the folder: ChecksHome, or AgentHome of an agent. So that they find
+	// what the command puts into its caches, and nobody else does.
+	Home string
+	// Session is unique; "" for an explanation.
+	Session string
+	Dir     string
+}
+
+// Setup returns what a setup command gets: what a check would get, with the home folder of those for whom it runs.
+func (s Site) Setup(c Setup) *Program {
+	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
+	if b.restricted() {
+		b.readSystem()
+		b.work("the working copy", c.Dir)
+		b.useHome(s.state(c.Work, c.Home))
 		b.useTemp(s.Temp(c.Session))
 	}
 	return b.finish()

@@ -155,13 +155,13 @@ func TestMakeflags(t *testing.T) {
 func TestHomeNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, pair := range [][2]string{{"expert", "creator-x"}, {"expert-creator", "x"}, {"a", "b-c"}, {"a-b", "c"}, {"a", "b/c"}, {"a", "../c"}, {"a", "b%2Fc"}} {
-		name := homeName(pair[0], pair[1])
+		name := AgentHome(pair[0], pair[1])
 		if other := seen[name]; other != "" || filepath.Base(name) != name || name == ".." {
 			t.Errorf("the folder of %q is %s, like that of %s", pair, name, other)
 		}
 		seen[name] = strings.Join(pair[:], " ")
 	}
-	if got := homeName("developer", "claude-2"); got != "developer-claude-2" {
+	if got := AgentHome("developer", "claude-2"); got != "developer-claude-2" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -48,6 +48,9 @@ func (s *session) check(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, scratch.Close()) }()
 		dir = scratch.Dir
+		if err := s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome}); err != nil {
+			return err
+		}
 	}
 	rows, body, err := s.runChecks(ctx, dir)
 	if err != nil {
@@ -256,6 +259,9 @@ func DiagnoseChecks(c *config.Config, project Project, dir string, files fs.FS) 
 				continue
 			}
 			for _, cause := range workspace.Diagnose(files, check, environment, contained(check, environment, exampleSession)) {
+				if cause.File && len(c.Setup) > 0 {
+					continue // the worktree may have it once it is prepared
+				}
 				if found := (MissingForCheck{check.Name, cause}); !slices.Contains(missing, found) {
 					missing = append(missing, found)
 				}

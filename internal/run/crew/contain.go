@@ -87,7 +87,14 @@ func ExplainCheck(site contain.Site, check config.Check, e config.Environment, w
 	return explained
 }
 
-// CheckSandboxes reports what the system cannot enforce: as an error if an agent or a check could not start, and otherwise as notes.
+// ExplainSetup returns what a setup command may do in the worktree of a developer.
+func ExplainSetup(site contain.Site, setup config.Setup, work, dir string, s sandbox.Support) contain.Explanation {
+	name, _ := site.Config.AgentFor(signalbox.RoleDeveloper, "")
+	p := site.Setup(contain.Setup{Config: setup, Work: work, Home: contain.AgentHome(string(signalbox.RoleDeveloper), name), Session: exampleSession, Dir: dir})
+	return p.Explain("setup "+setup.Name, s)
+}
+
+// CheckSandboxes reports what the system cannot enforce: as an error if an agent, a check or a setup command could not start, and otherwise as notes.
 func CheckSandboxes(c *config.Config, project Project, dir string, support sandbox.Support) (notes []string, err error) {
 	site, err := SiteOf(c, project, dir)
 	if err != nil {
@@ -113,6 +120,11 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 	}
 	for _, check := range c.Checks {
 		if err := note(site.Check(contain.Check{Config: check, Work: exampleWork, Session: exampleSession, Dir: work})); err != nil {
+			return nil, err
+		}
+	}
+	for _, setup := range c.Setup {
+		if err := note(site.Setup(contain.Setup{Config: setup, Work: exampleWork, Home: contain.ChecksHome, Session: exampleSession, Dir: work})); err != nil {
 			return nil, err
 		}
 	}

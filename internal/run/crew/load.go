@@ -184,9 +184,13 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	return p
 }
 
-// checkSet returns a digest of the checks and their environments.
+// checkSet returns a digest of the checks, their environments, and what prepares the worktrees that they run in.
 func checkSet(c *config.Config) signalbox.Hash {
-	text, err := json.Marshal([]any{c.Checks, c.Environments})
+	parts := []any{c.Checks, c.Environments}
+	if len(c.Setup) > 0 {
+		parts = append(parts, c.Setup)
+	}
+	text, err := json.Marshal(parts)
 	if err != nil {
 		panic("crew: checks do not encode: " + err.Error()) // they are strings and numbers
 	}

@@ -63,7 +63,7 @@ func (s *session) run(ctx context.Context) {
 	stop()
 	<-stopped
 	switch {
-	case err == nil, errors.Is(err, errLeaseLost), errors.Is(context.Cause(ctx), errLeaseLost):
+	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed), errors.Is(context.Cause(ctx), errLeaseLost):
 	case ctx.Err() != nil:
 		s.release(ctx, "the crew was stopped")
 	case errors.Is(err, rules.ErrNothingToClaim):
@@ -75,7 +75,7 @@ func (s *session) run(ctx context.Context) {
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || errors.Is(err, errLeaseLost) || errors.Is(err, rules.ErrNothingToClaim) ||
+	return s.started || errors.Is(err, errLeaseLost) || errors.Is(err, errSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
 		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 

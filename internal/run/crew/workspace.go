@@ -68,6 +68,9 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	if workspace.NeedsAgent(err) {
 		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
 	}
+	if err == nil {
+		err = s.setupWorkspace(ctx, ws, tree)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +114,9 @@ func (s *session) openScratch(ctx context.Context, commit string) (*sessionWorks
 	}
 	ws := newWorkspace(scratch.Dir)
 	ws.close = scratch.Close
+	if err := s.setupWorkspace(ctx, ws, nil); err != nil {
+		return nil, errors.Join(err, scratch.Close())
+	}
 	return ws, nil
 }
 

@@ -116,6 +116,18 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			text = "baseline: " + text
 		}
 		return text, detail
+	case rules.TypeSetupRan:
+		b := as[rules.SetupRan](e)
+		took := formatDuration(time.Duration(b.Millis) * time.Millisecond)
+		switch {
+		case b.TimedOut:
+			return fmt.Sprintf("setup failed: %s (timed out after %s)", b.Command, took), ""
+		case !b.Passed:
+			return fmt.Sprintf("setup failed: %s (exit status %d after %s)", b.Command, b.Exit, took), ""
+		case len(b.Restored) > 0:
+			return fmt.Sprintf("setup: %s (%s)", b.Command, took), "it changed tracked files, which were put back: " + strings.Join(b.Restored, ", ")
+		}
+		return fmt.Sprintf("setup: %s (%s)", b.Command, took), ""
 	case rules.TypeReworkOrdered:
 		b := as[rules.ReworkOrdered](e)
 		switch b.Cause {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/durable"
 )
 
 // leftPrefix is the prefix of refs that keep commits of removed branches that were not merged.
@@ -22,6 +23,9 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 		return err
 	}
 	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
+		return err
+	}
+	if err := durable.Remove(r.preparedFile(task)); err != nil {
 		return err
 	}
 	branch := branchPrefix + task

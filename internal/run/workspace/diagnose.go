@@ -23,6 +23,8 @@ type Cause struct {
 	What, Fix string
 	// Sure means that the check cannot pass. Otherwise it probably cannot.
 	Sure bool
+	// File means that a file of the project is missing, which something that runs before the check may create.
+	File bool
 }
 
 // Diagnose looks for causes why a check cannot pass in a folder, without running anything. It reads the command as far as it
@@ -92,7 +94,7 @@ type diagnosis struct {
 }
 
 func (d *diagnosis) add(sure bool, fix, format string, args ...any) {
-	if c := (Cause{fmt.Sprintf(format, args...), fix, sure && !d.ignored}); !slices.Contains(d.causes, c) {
+	if c := (Cause{fmt.Sprintf(format, args...), fix, sure && !d.ignored, fix == fixFile}); !slices.Contains(d.causes, c) {
 		d.causes = append(d.causes, c)
 	}
 }

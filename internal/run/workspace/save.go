@@ -25,6 +25,9 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	if err != nil {
 		return "", false, err
 	}
+	if err := t.leaveOut(&state); err != nil {
+		return "", false, err
+	}
 	if err := t.checkState(state); err != nil {
 		return "", false, err
 	}
@@ -54,6 +57,21 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 		return commit, changed, nil
 	}
 	return t.mergeBack(ctx, commit)
+}
+
+// leaveOut removes from the state what was put into the worktree to make it ready, and is not the work of an agent.
+func (t *Tree) leaveOut(state *treeState) error {
+	p, err := t.Preparation()
+	if err != nil {
+		return err
+	}
+	leftOut := map[string]bool{}
+	for _, name := range state.untracked {
+		leftOut[name] = p.excludes(t.Dir, name)
+	}
+	state.files = slices.DeleteFunc(state.files, func(name string) bool { return leftOut[name] })
+	state.untracked = slices.DeleteFunc(state.untracked, func(name string) bool { return leftOut[name] })
+	return nil
 }
 
 // unhideFiles clears the index flags skip-worktree and assume-unchanged, which an agent may have set to hide changes from git.

@@ -83,6 +83,9 @@ func (t *Tree) create(ctx context.Context, fresh bool) error {
 		return err
 	}
 	r := t.repo
+	if err := durable.Remove(r.preparedFile(t.Task)); err != nil { // it was about another worktree
+		return err
+	}
 	found, err := r.refs(ctx, r.Base, t.Branch)
 	if err != nil {
 		return err
@@ -259,7 +262,15 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 		return err
 	}
 	t.repo.step("checked out")
-	if _, err := t.repo.git(ctx, t.Dir, "clean", "--quiet", "-d", "--force", "--force"); err != nil {
+	clean := []string{"clean", "--quiet", "-d", "--force", "--force"}
+	p, err := t.Preparation()
+	if err != nil {
+		return err
+	}
+	for _, pattern := range p.excluded() {
+		clean = append(clean, "--exclude="+pattern)
+	}
+	if _, err := t.repo.git(ctx, t.Dir, clean...); err != nil {
 		return err
 	}
 	return t.clearMove()

@@ -292,10 +292,11 @@ func listFiles(files []string) string {
 
 // treeState is the result of git status in a worktree.
 type treeState struct {
-	commit   string   // "" before the first commit
-	branch   string   // "" if the head is detached
-	files    []string // changed, staged, untracked
-	unmerged []string // of files, those in conflict
+	commit    string   // "" before the first commit
+	branch    string   // "" if the head is detached
+	files     []string // changed, staged, untracked
+	unmerged  []string // of files, those in conflict
+	untracked []string // of files, those that git does not know
 }
 
 func (r *Repo) status(ctx context.Context, dir string, args ...string) (treeState, error) {
@@ -319,6 +320,7 @@ func (r *Repo) status(ctx context.Context, dir string, args ...string) (treeStat
 			s.unmerged = append(s.unmerged, field(rest, 9))
 		case "?":
 			s.files = append(s.files, rest)
+			s.untracked = append(s.untracked, rest)
 		}
 	}
 	return s, err

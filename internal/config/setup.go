@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+)
+
+// Setup is a command that makes a new worktree ready to work in.
+type Setup struct {
+	// Name is what people call it. The default is the command.
+	Name string `yaml:"name"`
+	// Command runs in a shell, in the root of the worktree.
+	Command string `yaml:"command"`
+	// Files are paths in the worktree. The command runs again in a worktree when one of them has changed.
+	Files   []string      `yaml:"files"`
+	Timeout time.Duration `yaml:"timeout"`
+	// EnvPass is added to Config.EnvPass.
+	EnvPass []string `yaml:"env_pass"`
+	Sandbox Sandbox  `yaml:"sandbox"`
+}
+
+// DefaultSetupTimeout is the timeout of a setup command without one.
+const DefaultSetupTimeout = 10 * time.Minute
+
+// defaultName returns the name of a setup command without one: the first line of the command.
+func (s Setup) defaultName() string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s.Command), "\n")
+	line = strings.Join(strings.Fields(line), " ")
+	if len(line) > maxName {
+		line = strings.ToValidUTF8(line[:maxName-len("…")], "") + "…"
+	}
+	return line
+}
+
+func (c *Config) fillSetup(set places) {
+	for i := range c.Setup {
+		s := &c.Setup[i]
+		setUnless(set, setting("setup").item(i).field("timeout"), &s.Timeout, DefaultSetupTimeout)
+		if !set.has(setting("setup").item(i).field("name")) {
+			s.Name = s.defaultName()
+		}
+	}
+}
+
+func (c *Config) checkSetup(f *faults) {
+	names := map[string]bool{}
+	for i, s := range c.Setup {
+		at := setting("setup").item(i)
+		if strings.TrimSpace(s.Command) == "" {
+			f.add(&settingError{at: at.field("command"), fault: "must not be empty", hint: "write the line that a shell runs, such as npm ci"})
+			continue
+		}
+		if s.Name != s.defaultName() {
+			f.add(checkName(at, s.Name))
+		}
+		f.add(checkTwice(names, at, s.Name))
+		f.add(checkTime(at.field("timeout"), s.Timeout))
+		for j, name := range s.Files {
+			f.add(checkSetupFile(at.field("files").item(j), name))
+		}
+	}
+}
+
+// checkSetupFile reports a path that is not one of a file in the worktree.
+func checkSetupFile(at settingPath, name string) *settingError {
+	const hint = "write the path of a file, relative to the top of the repository, such as package-lock.json"
+	switch {
+	case name == "" || path.IsAbs(name) || path.Clean(name) != name || name == "." || name == ".." || strings.HasPrefix(name, "../"):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a plain path", name), hint: hint}
+	case strings.ContainsAny(name, `*?[\`):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is a pattern", name), hint: hint + "; patterns are not supported here"}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package crew
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/core/rules"
+)
+
+// setupRuns returns the roles for which setup commands ran on a work item, in order.
+func (s *stage) setupRuns(work string) (roles []string) {
+	for _, ran := range all[rules.SetupRan](s, work) {
+		var session *rules.Session
+		s.box.Engine.View(func(state *rules.State) { session, _ = state.Session(ran.Session) })
+		roles = append(roles, string(session.Role)+" "+ran.Body.Command)
+	}
+	return roles
+}
+
+// Every worktree is prepared before somebody works in it, and the one of the task only once, unless the named files change.
+func TestSetupRunsOncePerTree(t *testing.T) {
+	s := set(t, scene{
+		git: true, options: Options{LeaveQuestions: true},
+		plan: task("T1"),
+		settings: `
+setup:
+  - {name: modules, command: 'mkdir -p modules && cat list >modules/list && echo $SIGNALBOX_WORK installed', files: [list]}
+  - {command: 'touch modules/once'}
+checks: [{name: unit, command: 'cmp list modules/list && test -f modules/once'}]
+`,
+		files: map[string]string{"list": "a\n", ".gitignore": "modules\n.signalbox\n"},
+		script: `
+on developer T1 attempt 1:
+    run cmp list modules/list && test -f modules/once && rm modules/once
+    append list b
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    run cmp list modules/list && test -f modules/once
+    signal REVIEW_FAILED: {task}
+        Issues Found:
+        - not yet
+on developer T1 attempt 2:
+    run cmp list modules/list && test ! -f modules/once
+    write other.txt more
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 2:
+    signal REVIEW_FAILED: {task}
+        Issues Found:
+        - still not
+on developer T1 attempt 3:
+    write third.txt more
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	prepared := func(role string) []string { return []string{role + " modules", role + " touch modules/once"} }
+	if diff := cmp.Diff(prepared("ci"), s.setupRuns("B-1")); diff != "" {
+		t.Errorf("on the base (-want +got):\n%s", diff)
+	}
+	want := slices.Concat(prepared("developer"), prepared("ci"), prepared("critic"), []string{"developer modules"}, prepared("ci"), prepared("critic"),
+		prepared("ci"), prepared("critic"), prepared("auditor"), prepared("merger"))
+	if diff := cmp.Diff(want, s.setupRuns("T1")); diff != "" {
+		t.Errorf("for the task (-want +got):\n%s", diff)
+	}
+	ran := all[rules.SetupRan](s, "T1")[0].Body
+	if base := s.git("rev-list", "--max-parents=0", "main"); ran.Commit != base || !ran.Passed || ran.Exit != 0 || s.text(ran.Output) != "T1 installed\n" || ran.Sandbox.Mode != "off" {
+		t.Errorf("recorded %+v with %q, for %s", ran, s.text(ran.Output), base)
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.box.Dir, "trees", ".prepared-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// What a setup command does to tracked files, and what it leaves, is not the work of a developer.
+func TestSetupIsNotCommitted(t *testing.T) {
+	s := set(t, scene{
+		git: true, options: Options{LeaveQuestions: true},
+		plan: task("T1") + task("T2", "**Blocked By**: T1"),
+		settings: `
+setup: [{name: build, command: 'echo changed >lock && rm gone && mkdir -p sub && echo a >sub/left && echo b >taken && git init -q nested'}]
+checks: [{name: unit, command: 'grep original lock && test -f gone'}]
+`,
+		files: map[string]string{"lock": "original\n", "gone": "x\n", ".gitignore": ".signalbox\n"},
+		script: `
+on developer T1:
+    run grep original lock && test -f gone && test -f sub/left
+    append taken and mine
+    write done.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	if diff := cmp.Diff([]string{".gitignore", "T2.done", "done.txt", "gone", "lock", "taken"}, strings.Fields(s.git("ls-files"))); diff != "" {
+		t.Errorf("committed (-want +got):\n%s", diff)
+	}
+	if got := s.file("lock") + s.file("taken"); got != "original\nb\nand mine\n" {
+		t.Errorf("the files have %q", got)
+	}
+	if diff := cmp.Diff([]string{"gone", "lock"}, all[rules.SetupRan](s, "T1")[0].Body.Restored); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+}
+
+// A setup command that fails is no fault of a task: the human is asked once, and after the answer it is tried again.
+func TestSetupFailureAsksOnce(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "flag")
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1") + task("T2"),
+		settings: "setup: [{name: modules, command: 'test $SIGNALBOX_WORK = B-1 || test -f " + flag + " || { echo cannot reach the registry; exit 7; }'}]\nchecks: [{name: unit, command: 'true'}]\nlimits: {timeouts: 1}\n",
+		options:  Options{LeaveQuestions: true},
+	})
+	if o := s.begin().end(); o.Standing != rules.StandingAsking {
+		t.Fatalf("the run ended %s", o.Standing)
+	}
+	asked := only[rules.QuestionAsked](s, "").Body
+	if asked.Kind != rules.AskedSetup || !strings.Contains(asked.Text, "modules failed in a worktree of T") || !strings.Contains(asked.Text, ": exit status 7: cannot reach the registry. Nothing starts") {
+		t.Errorf("asked %+v", asked)
+	}
+	wantIn(t, s.text(asked.Body), "modules: exit status 7 after ", "cannot reach the registry")
+	if o := s.begin().end(); o.Standing != rules.StandingAsking || len(all[rules.QuestionAsked](s, "")) != 1 { // as after a crash
+		t.Errorf("the next run ended %s, with %d questions", o.Standing, len(all[rules.QuestionAsked](s, "")))
+	}
+	if n := len(all[rules.AgentFailed](s, "")); n > 0 || agentsStarted(s) > 0 {
+		t.Errorf("%d failures were counted, and %d agents started", n, agentsStarted(s))
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.answer("again")
+	s.run()
+	s.wantCompleted("T1", "T2")
+}
+
+// A setup command that cannot start, takes too long or makes a commit has failed, too.
+func TestSetupFailures(t *testing.T) {
+	for name, test := range map[string]struct{ command, more, want string }{
+		"missing program": {"no-such-program-here ci", "", "the command needs the program no-such-program-here, which is not in the PATH (install it, or correct the command)"},
+		"timeout":         {"exec sleep 600", ", timeout: 1s", "it took longer than 1s"},
+		"commit":          {"git -c user.name=x -c user.email=x commit -q --allow-empty -m x", "", "it made a commit or switched to another one, which setup commands must not do"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
+				settings: "setup: [{name: modules, command: '" + test.command + "'" + test.more + "}]\nchecks: [{name: unit, command: 'true'}]\n"})
+			if o := s.begin().end(); o.Standing != rules.StandingAsking {
+				t.Fatalf("the run ended %s", o.Standing)
+			}
+			wantIn(t, only[rules.QuestionAsked](s, "").Body.Text, test.want)
+		})
+	}
+}
+
+// A task that breaks what its setup needs stops the run; the question names it.
+func TestSetupFailureNamesTheTask(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
+		settings: "setup: [{name: modules, command: 'grep good list', files: [list]}]\nchecks: [{name: unit, command: 'true'}]\n",
+		files:    map[string]string{"list": "good\n"},
+		script:   "\non developer *:\n    write list bad\n    signal READY_FOR_REVIEW: {task}\n"})
+	if o := s.begin().end(); o.Standing != rules.StandingAsking {
+		t.Fatalf("the run ended %s", o.Standing)
+	}
+	wantIn(t, only[rules.QuestionAsked](s, "").Body.Text, "T1 changes list: if that is the cause, pause or cancel it before you answer")
+}
+
+// A setup command may do what a check may. What it puts into its home folder is there for those who work in the worktree.
+func TestSetupIsContained(t *testing.T) {
+	needSandbox(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
+		settings: "sandbox: enforce\nroles: {developer: {agent: shell}, critic: {agent: shell}, auditor: {agent: shell}}\n" +
+			"setup: [{name: modules, command: 'sh setup.sh'}]\nchecks: [{name: cache, command: 'test \"$(cat $HOME/cache)\" = ci'}]\n",
+		files: map[string]string{
+			".gitignore": ".signalbox\n",
+			"setup.sh": "! cat " + secret + " || exit 1\n! echo x >.git || exit 2\n" +
+				"case $HOME in */checks) echo ci;; *) echo agent;; esac >$HOME/cache\n",
+			"agent.sh": "cat >/dev/null\ntest \"$(cat $HOME/cache)\" = agent || exit 1\ncase $SIGNALBOX_ROLE in\ndeveloper) echo x >new; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;\n" +
+				"critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;\nauditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;\nesac\n",
+		}})
+	s.run()
+	for _, ran := range all[rules.SetupRan](s, "T1") {
+		if ran.Body.Sandbox.Mode != "enforce" {
+			t.Errorf("it ran with %+v", ran.Body.Sandbox)
+		}
+	}
+}

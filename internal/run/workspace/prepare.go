@@ -1,0 +1,220 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/internal/durable"
+)
+
+// preparedPrefix is the prefix of the files that say how the worktrees of tasks were made ready. They are beside the worktrees, where
+// agents cannot write.
+const preparedPrefix = ".prepared-"
+
+// Preparation is what was done to make a worktree ready to work in. For the worktree of a task it is kept as long as the worktree.
+type Preparation struct {
+	// Setup has the setup commands that succeeded in the worktree, with the digest of their files at that time.
+	Setup map[string]string `json:"setup,omitempty"`
+	// Left are the files that setup commands left and that git does not ignore, with digests of their contents. They are not committed
+	// as long as nobody changes them.
+	Left map[string]string `json:"left,omitempty"`
+
+	file string // "" means that it is not kept
+}
+
+func (r *Repo) preparedFile(task string) string { return filepath.Join(r.folder, preparedPrefix+task) }
+
+// Preparation returns what was done to make the worktree ready.
+func (t *Tree) Preparation() (*Preparation, error) {
+	p := &Preparation{file: t.repo.preparedFile(t.Task)}
+	text, err := os.ReadFile(p.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read how the worktree of %s was prepared: %w", t.Task, err)
+	}
+	return p, nil
+}
+
+// Save keeps the preparation, if it is that of a task's worktree.
+func (p *Preparation) Save() error {
+	if p.file == "" {
+		return nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(p.file, text, 0o600)
+}
+
+// Add records that a setup command succeeded, when its files had this digest, and which files in dir it left.
+func (p *Preparation) Add(command, files, dir string, left []string) {
+	if p.Setup == nil {
+		p.Setup = map[string]string{}
+	}
+	if p.Left == nil {
+		p.Left = map[string]string{}
+	}
+	p.Setup[command] = files
+	for _, name := range left {
+		if strings.HasSuffix(name, "/") { // a repository, whatever it contains
+			p.Left[name] = ""
+		} else {
+			p.Left[name] = DigestFiles(dir, []string{name})
+		}
+	}
+}
+
+// excludes reports whether an untracked file in a folder is not to be committed.
+func (p *Preparation) excludes(dir, name string) bool {
+	left, known := p.Left[name]
+	return known && (left == "" || left == DigestFiles(dir, []string{name}))
+}
+
+// excluded returns what git clean must keep, as patterns like those in .gitignore. If there are too many for a command line, folders
+// stand for what is in them.
+func (p *Preparation) excluded() []string {
+	var names []string
+	for name := range p.Left {
+		names = append(names, name)
+	}
+	return excludePatterns(names)
+}
+
+// maxExcludes bounds how many patterns are passed to git.
+const maxExcludes = 200
+
+func excludePatterns(names []string) (patterns []string) {
+	for depth := 20; depth > 0; depth-- {
+		patterns = patterns[:0]
+		for _, name := range names {
+			if parts := strings.SplitAfter(name, "/"); len(parts) > depth {
+				name = strings.Join(parts[:depth], "")
+			}
+			patterns = append(patterns, "/"+ignoreQuote.Replace(name))
+		}
+		slices.Sort(patterns)
+		if patterns = slices.Compact(patterns); len(patterns) <= maxExcludes {
+			break
+		}
+	}
+	return patterns
+}
+
+// ignoreQuote quotes a path for a pattern like those in .gitignore.
+var ignoreQuote = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, "!", `\!`, "#", `\#`, " ", `\ `)
+
+// Observation is the state of a worktree before a setup command.
+type Observation struct {
+	dir   string
+	state treeState
+}
+
+// Commit returns the commit of the worktree.
+func (o *Observation) Commit() string { return o.state.commit }
+
+// ErrNotClean means that tracked files in a worktree are changed.
+var ErrNotClean = errors.New("the worktree has changes that are not committed")
+
+// Observe looks at one of our worktrees before a setup command runs there. If tracked files are changed, the error is ErrNotClean: what
+// the command changes could not be told from that.
+func (r *Repo) Observe(ctx context.Context, dir string) (*Observation, error) {
+	state, err := r.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=all")
+	if err == nil && len(state.files) > len(state.untracked) {
+		err = ErrNotClean
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Observation{dir, state}, nil
+}
+
+// ErrCommitted means that a setup command made a commit or switched to another.
+var ErrCommitted = errors.New("it made a commit or switched to another one")
+
+// Undo puts back the tracked files that a setup command has changed since o, and returns them. It returns the untracked files that the
+// command left, too; one that ends with a slash is a repository.
+func (r *Repo) Undo(ctx context.Context, o *Observation) (restored, left []string, err error) {
+	state, err := r.status(ctx, o.dir, "--untracked-files=all", "--ignore-submodules=all")
+	if err != nil {
+		return nil, nil, err
+	}
+	if state.commit != o.state.commit || state.branch != o.state.branch {
+		return nil, nil, ErrCommitted
+	}
+	untracked, before := setOf(state.untracked), setOf(o.state.untracked)
+	for _, name := range state.files {
+		switch {
+		case !untracked[name]:
+			restored = append(restored, name)
+		case !before[name]:
+			left = append(left, name)
+		}
+	}
+	if restored != nil {
+		_, err = r.git(ctx, o.dir, "read-tree", "--reset", "-u", "--no-recurse-submodules", state.commit)
+	}
+	return restored, left, err
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// DigestFiles returns a digest of the contents of files in a folder. A file that is missing, and what is not a file, have a digest too.
+// Links are not followed.
+func DigestFiles(dir string, names []string) string {
+	all := sha256.New()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return ""
+	}
+	defer root.Close()
+	for _, name := range names {
+		fmt.Fprintf(all, "%d %s %s\n", len(name), name, digestFile(root, filepath.FromSlash(name)))
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+func digestFile(root *os.Root, name string) string {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return "missing"
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, _ := root.Readlink(name)
+		return fmt.Sprintf("link %q", target)
+	}
+	if !info.Mode().IsRegular() { // a pipe could not be read
+		return info.Mode().Type().String()
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return "unreadable"
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return "unreadable"
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
