@@ -3,7 +3,6 @@ package process
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
@@ -18,9 +17,9 @@ type placeholder struct {
 	folder *os.File
 }
 
-// lockAttempts is how often the lock of a placeholder is tried, a millisecond apart. A process that removes one has the lock for less; a
-// program that takes the lock to make others wait must not succeed.
-const lockAttempts = 100
+// lockAttempts is how often the lock of a placeholder is tried, a millisecond apart. A process that removes one has the lock for a
+// moment only; a program that keeps it must not stop others.
+const lockAttempts = 1000
 
 // holdPlace makes a placeholder, or shares one. It returns nil if something else is there, or if the folder above is not.
 func holdPlace(name string) (*placeholder, error) {
@@ -37,7 +36,7 @@ func holdPlace(name string) (*placeholder, error) {
 		if err != nil {
 			return nil, nil // it is a file or a link
 		}
-		if _, err := folder.Readdirnames(1); !errors.Is(err, io.EOF) {
+		if names, _ := folder.Readdirnames(1); len(names) > 0 {
 			folder.Close()
 			return nil, nil // it is in use
 		}
@@ -51,7 +50,7 @@ func holdPlace(name string) (*placeholder, error) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	return nil, nil // a program keeps the lock, so no one removes the folder
+	return nil, nil // a program keeps the lock, so no one can remove the folder
 }
 
 // isAt reports whether a folder still has its name.
