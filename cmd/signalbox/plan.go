@@ -10,8 +10,11 @@ import (
 )
 
 type planCommands struct {
-	Check planCheckCommand `cmd:"" help:"Check a plan for faults."`
-	Show  planShowCommand  `cmd:"" help:"Show the tasks of a plan and their dependencies."`
+	New    planNewCommand    `cmd:"" help:"Write a plan for you to edit."`
+	Import planImportCommand `cmd:"" help:"Make a plan from GitHub issues."`
+	Check  planCheckCommand  `cmd:"" help:"Check a plan for faults."`
+	Show   planShowCommand   `cmd:"" help:"Show the tasks of a plan and their dependencies."`
+	Update planUpdateCommand `cmd:"" help:"Load a changed plan while a run works on it."`
 }
 
 func (planCommands) Help() string {
@@ -19,6 +22,7 @@ func (planCommands) Help() string {
 
 Examples:
 
+    signalbox plan new plan.md
     signalbox plan check plan.md
     signalbox plan show plan.md
     signalbox plan show --svg plan.md > plan.svg`

@@ -44,7 +44,7 @@ type commands struct {
 	Status    statusCommand    `cmd:"" help:"Show what is going on."`
 	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
 	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
-	Plan      planCommands     `cmd:"" help:"Check and show plans."`
+	Plan      planCommands     `cmd:"" help:"Write, import, check, show and update plans."`
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
 
 	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
