@@ -46,6 +46,7 @@ func (s Site) Agent(a Agent) *Program {
 		keys = treeKeys(s.Config, a.Config)
 	}
 	b := s.newProgram(a.Config.Sandbox, a.Config.EnvPass, keys)
+	b.p.dir = a.Dir
 	b.useTemp(a.Temp) // even without a sandbox, because its session removes the folder
 	if b.restricted() {
 		b.readSystem()
@@ -71,7 +72,6 @@ func (s Site) Agent(a Agent) *Program {
 
 // work allows changing a folder that a program works in, but not what git has there, and reading the repository.
 func (b *builder) work(what, dir string) {
-	b.p.dir = dir
 	b.p.Grants = append(b.p.Grants, Grant{what, true, []string{dir}})
 	git := filepath.Join(dir, ".git")
 	if info, err := os.Lstat(git); err != nil || info.Mode().Type() != fs.ModeSymlink { // what a link leads to could be read
@@ -176,9 +176,11 @@ const ChecksHome = "checks"
 func (s Site) Check(c Check) *Program {
 	if len(c.Environment.Run) > 0 {
 		b := s.newProgram(config.Sandbox{Mode: sandbox.Off}, c.Config.EnvPass, containers)
+		b.p.dir = c.Dir
 		return b.finish()
 	}
 	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
+	b.p.dir = c.Dir
 	if b.restricted() {
 		b.readSystem()
 		b.work("the working copy", c.Dir)
@@ -222,6 +224,7 @@ func (s Site) Tool(own config.Sandbox, pass []string, dir, temp string) *Program
 		s.Git = gitAround(dir)
 	}
 	b := s.newProgram(own, pass)
+	b.p.dir = dir
 	if b.restricted() {
 		b.readSystem()
 		b.work("the project", dir)

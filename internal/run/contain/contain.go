@@ -64,11 +64,13 @@ type Program struct {
 	Base, Env []string
 	// Grants are what the policy allows, for people.
 	Grants []Grant
-	// Limit is how large the working copy may become; 0 means any size.
+	// Limit is how large the working copy may become, together with the private home folder and the temporary files; 0 means any size.
 	Limit int64
 
 	home     string // "" means the user's
 	dir      string // the folder that it works in
+	temp     string // its folder for temporary files, "" without one of its own
+	box      string // the folder of the box, which is not part of a working copy
 	copies   []copied
 	links    []linked
 	withheld []string // names of variables of the user that the program does not get
@@ -98,7 +100,7 @@ func (s Site) newProgram(own config.Sandbox, pass ...[]string) *builder {
 		b.own.Mode = sandbox.Off
 	}
 	b.p = &Program{Policy: &sandbox.Policy{Mode: b.own.Mode, Network: b.own.Network.Policy(), Limits: s.Config.Limits.Resources()},
-		Limit: int64(s.Config.Limits.Tree)}
+		Limit: int64(s.Config.Limits.Tree), box: s.Box}
 	for _, folder := range []string{s.Home, s.Box} {
 		if folder == "" {
 			continue
@@ -262,7 +264,7 @@ func (b *builder) useTemp(folder string) {
 	if folder == "" {
 		return
 	}
-	b.p.Policy.Temp = folder
+	b.p.Policy.Temp, b.p.temp = folder, folder
 	b.p.Env = append(b.p.Env, "TMPDIR="+folder)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -135,7 +134,7 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 func (s *session) contain(name string, configured config.Agent, command agent.Command, ws *sessionWorkspace) *contain.Program {
 	p := s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role), Work: s.work, Temp: s.temp, Dir: ws.dir,
 		Argv: command.Argv, Env: command.Env})
-	for ws.tooLarge && contain.Exceeds(ws.dir, p.Limit, s.crew.box.Dir) {
+	for ws.tooLarge && p.TreeExceeds() {
 		p.Limit *= 2 // so that the agent has time to clean it up
 	}
 	return p
@@ -170,36 +169,23 @@ func (c *Crew) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
 	return rules.Sandbox{Mode: string(p.Mode), Network: p.Network.String(), Layers: c.support.String(), Policy: digest}, err
 }
 
-// watchSize returns a channel that is closed when a working copy is larger than a limit; 0 means no limit. It looks until ctx is done. Looking at many
-// files takes a while, so it pauses much longer than it looks.
-func (s *session) watchSize(ctx context.Context, dir string, limit int64) <-chan struct{} {
-	if limit == 0 {
-		return nil
-	}
-	exceeded := make(chan struct{})
-	go func() {
-		for pause := s.crew.opts.delays.size; ; {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			began := time.Now()
-			if contain.Exceeds(dir, limit, s.crew.box.Dir) {
-				close(exceeded)
-				return
-			}
-			pause = max(s.crew.opts.delays.size, 50*time.Since(began))
-		}
-	}()
-	return exceeded
-}
-
 // errTooLarge means that a working copy is larger than limits.tree.
 var errTooLarge = errors.New("the working copy is larger")
 
 func tooLarge(c *config.Config) error {
 	return fmt.Errorf("%w than %s (limits.tree)", errTooLarge, c.Limits.Tree)
+}
+
+// exceededSize describes what a program has written too much of, after it has ended, and removes it if that is its home folder.
+func (s *session) exceededSize(p *contain.Program) string {
+	c := s.crew.box.Config
+	if p.TreeExceeds() {
+		return tooLarge(c).Error()
+	}
+	if err := p.EmptyHome(); err != nil {
+		s.crew.log.Warn("cannot remove the home folder of an agent", "work", s.work, "error", err)
+	}
+	return fmt.Sprintf("its working copy, home folder and temporary files are larger than %s together (limits.tree)", c.Limits.Tree)
 }
 
 // limitSize returns a function that saves a working copy only if it is not larger than limits.tree. Otherwise an agent must clean it up.

@@ -11,8 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/sandbox"
 )
 
@@ -121,6 +124,61 @@ on developer T1 attempt 2:
 	failed := all[rules.AgentFailed](s, "T1")
 	if len(failed) != 1 || failed[0].Body.Cause != string(rules.FailCrash) || !strings.Contains(failed[0].Body.Detail, "the working copy is larger than 1MB (limits.tree)") {
 		t.Errorf("failures %+v", failed)
+	}
+}
+
+// An agent that fills its home folder is ended, and the next one starts with an empty one.
+func TestHomeIsTooLarge(t *testing.T) {
+	needSandbox(t)
+	delays := defaultDelays()
+	delays.size = time.Millisecond
+	s := set(t, scene{
+		plan: task("T1"), git: true, settings: "sandbox: enforce\nlimits: {tree: 1MB}\n", options: Options{delays: delays},
+		script: `
+on developer T1 attempt 1:
+    run head -c 2000000 /dev/zero >$HOME/large
+    hang
+on developer T1 attempt 2:
+    run ls $HOME/large && echo it is still there >large || true
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	failed := all[rules.AgentFailed](s, "T1")
+	if len(failed) != 1 || !strings.Contains(failed[0].Body.Detail, "its working copy, home folder and temporary files are larger than 1MB together (limits.tree)") {
+		t.Errorf("failures %+v", failed)
+	}
+	if _, err := os.Lstat(filepath.Join(s.root, "large")); err == nil {
+		t.Error("the home folder was not emptied")
+	}
+}
+
+// The limit that an agent exceeded is part of its failure.
+func TestExceededLimitIsNamed(t *testing.T) {
+	for want, exit := range map[string]process.Exit{
+		"ended because it exceeded limits.memory":     {Code: 137, Signal: "SIGKILL", Exceeded: "memory"},
+		"exit status 2; it exceeded limits.processes": {Code: 2, Exceeded: "processes"},
+		"ended by SIGKILL":                            {Code: 137, Signal: "SIGKILL"},
+		"exit status 2":                               {Code: 2},
+		"":                                            {Exceeded: "processes"}, // it got by with fewer
+	} {
+		if got := (&turn{exit: exit, listener: &listener{}}).failure(); got != want {
+			t.Errorf("%+v: %q, want %q", exit, got, want)
+		}
+	}
+}
+
+// The files of a session in a private home folder are opened below it, because the program can replace the folder.
+func TestSessionFilesArePrivate(t *testing.T) {
+	home := t.TempDir()
+	site := contain.Site{Host: contain.Host{Home: "/nowhere"}, Config: config.Default(), Box: home}
+	private := site.Agent(contain.Agent{Name: "a", Config: config.Agent{Preset: config.PresetCodex}, Role: "developer", Work: "T1", Dir: home})
+	for want, m := range map[bool]*meter{
+		true:  {contained: private, env: private.Env},
+		false: {env: []string{"CODEX_HOME=" + home}},
+	} {
+		if files := m.sessionFiles(signalbox.FormatCodex); files.Private != want || files.Dir == "" {
+			t.Errorf("want private: %v, got %+v", want, files)
+		}
 	}
 }
 

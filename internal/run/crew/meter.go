@@ -9,6 +9,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/contain"
 )
 
 // meter measures what a turn uses, while the program runs and at its end. Only the supervisor's goroutine uses it.
@@ -19,8 +20,10 @@ type meter struct {
 	model    string        // the configured one
 	thread   *rules.Thread // the last thread of the task, whose usage a resumed thread includes
 	env      []string      // of the program
-	began    time.Time
-	files    *agent.SessionFiles // of a program that reports its usage only at the end
+	// contained is what the program may do; nil means everything.
+	contained *contain.Program
+	began     time.Time
+	files     *agent.SessionFiles // of a program that reports its usage only at the end
 
 	reported rules.Spent // to the rules
 	looked   time.Time   // when the usage was last measured
@@ -94,7 +97,9 @@ func (m *meter) measure(limit rules.Budget) measured {
 // sessionFiles returns the files of the program's session.
 func (m *meter) sessionFiles(format signalbox.Format) *agent.SessionFiles {
 	if m.files == nil || m.files.Format != format {
-		m.files = &agent.SessionFiles{Format: format, Dir: agent.StateDir(format, m.env), Since: m.began}
+		dir := agent.StateDir(format, m.env)
+		_, private := m.contained.InHome(dir)
+		m.files = &agent.SessionFiles{Format: format, Dir: dir, Private: private, Since: m.began}
 	}
 	return m.files
 }

@@ -36,7 +36,8 @@ type supervisor struct {
 	lingered   bool             // the program was ended because it kept running after its turn
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 	limit      string           // the limit that the program exceeded, for people
-	tooLarge   <-chan struct{}  // closed when the working copy is larger than limits.tree
+	tooLarge   <-chan struct{}  // closed when the program has written more than limits.tree
+	exceeded   bool             // it was ended because of tooLarge
 	meter      *meter           // nil if nothing is measured
 	spentOver  <-chan time.Time // when it fires, the program is ended because of a cap, unless its turn has ended
 	reached    rules.Cap        // the cap for which spentOver was set
@@ -83,7 +84,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 				return sup.stopForLimit(rules.FailStall, fmt.Sprintf("no output for %s (roles.%s.checkpoint × limits.checkpoints_missed)", stallTime, sup.session.role))
 			}
 		case <-sup.tooLarge:
-			return sup.stopForLimit(rules.FailCrash, tooLarge(config).Error())
+			sup.exceeded = true
+			return sup.stop(rules.FailCrash)
 		case <-quiet.C:
 			sup.remindIfQuiet(ctx, quiet, role.Checkpoint)
 		case <-sup.listener.used:

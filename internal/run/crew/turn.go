@@ -159,11 +159,14 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
 	measuring, stop := context.WithCancel(ctx)
 	defer stop()
-	sup.tooLarge = s.watchSize(measuring, spec.Dir, contained.Limit)
-	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model, thread: s.workItem().Task.Thread, env: spec.Env, began: began}
+	sup.tooLarge = contained.WatchSize(measuring, s.crew.opts.delays.size)
+	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model, thread: s.workItem().Task.Thread, env: spec.Env, contained: contained, began: began}
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
 	t.gaveUp, t.limit, t.cap = sup.gaveUp, sup.limit, sup.cap
 	t.exit = running.Wait()
+	if sup.exceeded {
+		t.limit = s.exceededSize(contained)
+	}
 	t.lingered = sup.lingered && t.exit.Stopped
 	s.crew.owner.Remove(s.id)
 	t.took = time.Since(began)
@@ -339,6 +342,8 @@ func (t *turn) failure() string {
 		return "ended because it exceeded limits." + t.exit.Exceeded
 	case t.exit.Signal != "" && !t.lingered:
 		return "ended by " + t.exit.Signal
+	case t.exit.Code != 0 && !t.lingered && !t.listener.interactive && t.exit.Exceeded != "":
+		return fmt.Sprintf("exit status %d; it exceeded limits.%s", t.exit.Code, t.exit.Exceeded)
 	case t.exit.Code != 0 && !t.lingered && !t.listener.interactive: // an interactive program ends when its input does, in any way
 		return fmt.Sprintf("exit status %d", t.exit.Code)
 	case t.exit.Err != nil:

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,8 @@ const (
 	defaultCheckTimeout = 10 * time.Minute
 	// checkGrace is the time between SIGTERM and SIGKILL when a check is ended.
 	checkGrace = 5 * time.Second
+	// sizePause is how often the size of what a check writes is looked at.
+	sizePause = 10 * time.Second
 	// outputLimit bounds how much of a check's output is kept.
 	outputLimit = 256 << 10
 )
@@ -71,6 +75,8 @@ type ChecksOptions struct {
 	// Register, if not nil, is called with the session and the identity of each check before it runs, so that the check can be
 	// found if this process is killed. The returned function, which may be nil, is called when the check has ended.
 	Register func(session string, id process.ID) (done func(), err error)
+	// SizePause is how often the size of what a check writes is looked at; zero means every ten seconds.
+	SizePause time.Duration
 	// Each, if not nil, is called after every check.
 	Each func(CheckResult)
 }
@@ -144,9 +150,29 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	})
 	defer timer.Stop()
 	defer context.AfterFunc(ctx, func() { p.Stop(checkGrace) })()
+	measuring, stop := context.WithCancel(ctx)
+	defer stop()
+	ended, tooLarge := make(chan struct{}), false
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-ended:
+		case <-contained.WatchSize(measuring, cmp.Or(opts.SizePause, sizePause)):
+			tooLarge = true
+			p.Stop(checkGrace)
+		}
+	})
 	exit := p.Wait()
+	close(ended)
+	watching.Wait()
 	if err := ctx.Err(); err != nil {
 		return CheckResult{}, err
+	}
+	if tooLarge {
+		exit.Exceeded, exit.Code = "tree", cmp.Or(exit.Code, 1)
+		if err := contained.EmptyHome(); err != nil {
+			return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
+		}
 	}
 	if exit.Exceeded != "" && exit.Code != 0 {
 		fmt.Fprintf(output, "\nsignalbox: it exceeded limits.%s\n", exit.Exceeded)

@@ -19,7 +19,9 @@ import (
 	"pgregory.net/rapid"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/testkit/property"
 )
 
@@ -195,4 +197,30 @@ func TestClipped(t *testing.T) {
 			t.Fatalf("%d bytes became %q", len(all), got)
 		}
 	})
+}
+
+// What a check writes is limited together with its temporary files, and its output names the limit.
+func TestCheckExceedsItsLimits(t *testing.T) {
+	dir := t.TempDir()
+	c, err := config.Parse([]byte("sandbox: warn\nlimits: {tree: 1MB, processes: 20}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := contain.Site{Host: contain.ThisHost(), Config: c, Box: filepath.Join(dir, "box"), Project: dir}
+	tree := filepath.Join(dir, "tree")
+	if err := os.Mkdir(tree, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for want, command := range map[string]string{
+		"tree":      `head -c 2000000 /dev/zero >"$TMPDIR/large"; while :; do sleep 1000; done`,
+		"processes": `for i in $(seq 100); do sleep 1000 & done; wait`,
+	} {
+		results, err := RunChecks(t.Context(), tree, []Check{{Name: want, Command: command}}, ChecksOptions{SizePause: time.Millisecond,
+			Contain: func(_ Check, _ Environment, session string) *contain.Program {
+				return site.Check(contain.Check{Work: "T1", Session: session, Dir: tree})
+			}})
+		if err != nil || len(results) != 1 || results[0].Passed || !strings.HasSuffix(string(results[0].Output), "\nsignalbox: it exceeded limits."+want+"\n") {
+			t.Errorf("%s: %+v, %v", want, results, err)
+		}
+	}
 }
