@@ -330,7 +330,7 @@ func (p *program) warnUndelivered(failures []notify.Failure) {
 	}
 }
 
-// unknownWidth is the number of columns of a terminal that does not say how many it has.
+// unknownWidth is the number of columns that is assumed for a terminal whose width is not known.
 const unknownWidth = 80
 
 func outcomeError(o crew.Outcome, interrupted bool) error {

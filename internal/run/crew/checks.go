@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/prompts"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
 )
 
 // check runs the checks on a task, on a remediation, or on the base branch, and reports the results.
@@ -74,12 +75,12 @@ func (s *session) check(ctx context.Context) (err error) {
 // maxLargeFiles is how many large files are reported.
 const maxLargeFiles = 50
 
-// largeFiles returns the files that a commit adds to the base and that are larger than allowed, with their sizes.
+// largeFiles returns the files that a commit adds to the base and that are larger than allowed, with their sizes and the limit.
 func (s *session) largeFiles(ctx context.Context, base, commit string) (files []string, err error) {
 	found, err := s.findLargeFiles(ctx, base, commit)
 	for _, f := range found {
 		if !f.Deleted && len(files) < maxLargeFiles { // those that are deleted need no author; see dropLargeFiles
-			files = append(files, fmt.Sprintf("%s (%.1f MB)", f.Path, float64(f.Size)/1e6))
+			files = append(files, fmt.Sprintf("%s (%s bytes, limits.file is %s)", f.Path, text.Group(strconv.FormatInt(f.Size, 10)), s.crew.box.Config.Limits.File))
 		}
 	}
 	return files, err
