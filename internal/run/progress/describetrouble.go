@@ -125,6 +125,10 @@ func (d describer) asking(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeQuestionAsked:
 		b := as[rules.QuestionAsked](e)
+		if b.Kind == rules.AskedBaseline { // ChecksRan already reported which checks fail, and why
+			what, _, _ := strings.Cut(b.Text, ": ")
+			return fmt.Sprintf("asks you (%s): %s", b.Question, what), "see signalbox questions; " + answerWith(b.Question)
+		}
 		return fmt.Sprintf("asks you (%s): %s", b.Question, b.Text), answerWith(b.Question)
 	case rules.TypeQuestionAnswered:
 		b := as[rules.QuestionAnswered](e)

@@ -38,7 +38,7 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(baseMoved(move.BaseMoved)))
 			}
 		}
-		writeFailed(&text, red, troubles.FailedChecks)
+		writeFailed(&text, red, troubles)
 		writeNext(&text, s, status)
 	})
 	_, err := io.WriteString(w, text.String())
@@ -48,11 +48,12 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 // maxFailedLines is how many lines of the output of each failed check are shown at the end of a run.
 const maxFailedLines = 10
 
-// writeFailed writes why checks fail on the base.
-func writeFailed(text *strings.Builder, baseline *rules.Work, failed []crew.FailedCheck) {
-	for _, check := range failed {
+// writeFailed writes why checks fail on the base. The causes that an open question names follow with the question.
+func writeFailed(text *strings.Builder, baseline *rules.Work, t crew.Troubles) {
+	for _, check := range t.FailedChecks {
 		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID, oneLine(check.Check), oneLine(check.Environment), check.Exit)
-		if check.Cause != "" {
+		asked := func(q crew.PendingQuestion) bool { return strings.Contains(q.Text, check.Cause) }
+		if check.Cause != "" && !slices.ContainsFunc(t.Questions, asked) {
 			fmt.Fprintf(text, "    %s\n", oneLine(check.Cause))
 		}
 		lines := strings.Split(strings.TrimSpace(check.Output), "\n")
@@ -62,7 +63,7 @@ func writeFailed(text *strings.Builder, baseline *rules.Work, failed []crew.Fail
 			}
 		}
 	}
-	if len(failed) > 0 {
+	if len(t.FailedChecks) > 0 {
 		text.WriteString("If a check works in your shell, its sandbox may be the cause: signalbox sandbox explain check\n")
 	}
 }
