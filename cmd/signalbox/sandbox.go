@@ -82,7 +82,7 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 	if c.JSON {
 		return p.printJSON(answer, "")
 	}
-	for i, e := range answer.Programs {
+	for i, e := range contain.GroupChecks(answer.Programs) {
 		if i > 0 {
 			fmt.Fprintln(p.out)
 		}

@@ -2,6 +2,7 @@ package contain
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -11,7 +12,11 @@ import (
 
 // Explanation is what a program may do, for people.
 type Explanation struct {
-	Name    string       `json:"name"`
+	Name string `json:"name"`
+	// Check and Environment are those of a check; "" for other programs.
+	Check       string `json:"check,omitempty"`
+	Environment string `json:"environment,omitempty"`
+
 	Mode    sandbox.Mode `json:"mode"`
 	Network string       `json:"network"`
 	Write   []Grant      `json:"write,omitempty"`
@@ -54,6 +59,47 @@ func (p *Program) Explain(name string, s sandbox.Support) Explanation {
 		e.Refused = err.Error()
 	}
 	return e
+}
+
+// GroupChecks returns explanations with a common one for all checks that may do the same.
+func GroupChecks(all []Explanation) (grouped []Explanation) {
+	same := func(a, b Explanation) bool {
+		a.Name, a.Check, a.Environment = b.Name, b.Check, b.Environment
+		return reflect.DeepEqual(a, b)
+	}
+	var groups [][]Explanation
+	for _, e := range all {
+		i := slices.IndexFunc(groups, func(group []Explanation) bool { return e.Check != "" && group[0].Check != "" && same(e, group[0]) })
+		if i < 0 {
+			i, groups = len(groups), append(groups, nil)
+		}
+		groups[i] = append(groups[i], e)
+	}
+	for _, group := range groups {
+		e := group[0]
+		if len(group) > 1 {
+			e.Name = "checks " + checkNames(group)
+		}
+		grouped = append(grouped, e)
+	}
+	return grouped
+}
+
+// checkNames returns the names of checks, by their environments.
+func checkNames(checks []Explanation) string {
+	var environments []string
+	named := map[string][]string{}
+	for _, e := range checks {
+		if named[e.Environment] == nil {
+			environments = append(environments, e.Environment)
+		}
+		named[e.Environment] = append(named[e.Environment], e.Check)
+	}
+	var parts []string
+	for _, environment := range environments {
+		parts = append(parts, strings.Join(named[environment], ", ")+" in "+environment)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // merge adds a grant to the one with the same name, if there is one.

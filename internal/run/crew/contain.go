@@ -80,6 +80,7 @@ func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) 
 func ExplainCheck(site contain.Site, check config.Check, e config.Environment, work, dir string, s sandbox.Support) contain.Explanation {
 	p := site.Check(contain.Check{Config: check, Work: work, Session: exampleSession, Dir: dir, Environment: e})
 	explained := p.Explain("check "+check.Name+" in "+e.Name, s)
+	explained.Check, explained.Environment = check.Name, e.Name
 	if len(e.Run) > 0 {
 		explained.Note = "it runs in " + e.Run[0] + ", outside the sandbox"
 	}
