@@ -223,5 +223,5 @@ func (c Command) checkRoot(user int, env []string) error {
 		return nil
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("claude does not bypass permissions as root"),
-		Hint: "run signalbox as another user, or, if this machine is a sandbox, set IS_SANDBOX=1"}
+		Hint: "run signalbox as another user, or, if this machine is a sandbox, set IS_SANDBOX=1 in the env of the agent"}
 }

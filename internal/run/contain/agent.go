@@ -64,10 +64,16 @@ func (s Site) Agent(a Agent) *Program {
 	}
 	p := b.finish()
 	p.Env = slices.DeleteFunc(p.Env, func(entry string) bool { return isSet(a.Config.Env, entry) }) // the user's choice counts
-	if _, set := a.Config.Env[InSandbox]; !set && p.Policy.Mode == sandbox.Enforce && a.Config.Preset == config.PresetClaude {
-		p.Env = append(p.Env, InSandbox+"=1") // otherwise it does not bypass permissions for root
+	if SetsInSandbox(a.Config, p.Policy.Mode) {
+		p.Env = append(p.Env, InSandbox+"=1")
 	}
 	return p
+}
+
+// SetsInSandbox reports whether an agent gets InSandbox: the preset for Claude Code, which otherwise does not bypass permissions for root.
+func SetsInSandbox(a config.Agent, mode sandbox.Mode) bool {
+	_, set := a.Env[InSandbox]
+	return !set && mode == sandbox.Enforce && a.Preset == config.PresetClaude
 }
 
 // work allows changing a folder that a program works in, but not what git has there, and reading the repository.

@@ -380,3 +380,39 @@ func TestNestedVariableIsNotBelieved(t *testing.T) {
 		t.Skip("this test runs in a sandbox")
 	}
 }
+
+// Only the preset for Claude Code gets the variable, and only if the sandbox is enforced.
+func TestInSandboxVariable(t *testing.T) {
+	for _, tt := range []struct {
+		settings string
+		agent    config.Agent
+		want     string
+	}{
+		{"", config.Agent{Preset: "claude"}, "1"},
+		{"sandbox: warn\n", config.Agent{Preset: "claude"}, ""},
+		{"sandbox: off\n", config.Agent{Preset: "claude"}, ""},
+		{"", config.Agent{Preset: "claude", Env: map[string]string{InSandbox: "0"}}, ""}, // set by the command
+		{"", config.Agent{Preset: "codex"}, ""},
+		{"", config.Agent{Command: []string{"claude"}}, ""},
+	} {
+		if got := process.Getenv(newMachine(t, tt.settings).agent(tt.agent).Env, InSandbox); got != tt.want {
+			t.Errorf("%q, %+v: %q, want %q", tt.settings, tt.agent, got, tt.want)
+		}
+	}
+}
+
+func TestGroupChecks(t *testing.T) {
+	check := func(name, environment, network string) Explanation {
+		return Explanation{Name: "check " + name + " in " + environment, Check: name, Environment: environment, Network: network}
+	}
+	agent := Explanation{Name: "claude", Network: "on"}
+	var got []string
+	for _, e := range GroupChecks([]Explanation{agent, agent, check("build", "local", "on"), check("build", "arm", "on"), check("fetch", "local", "none"),
+		check("lint", "local", "on"), check("lint", "arm", "off")}) {
+		got = append(got, e.Name+": "+e.Network)
+	}
+	want := []string{"claude: on", "claude: on", "checks build, lint in local; build in arm: on", "check fetch in local: none", "check lint in arm: off"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -13,7 +13,6 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
-	"signalbox/internal/sandbox"
 )
 
 // CommandOf returns the command of a configured agent. The error reports that the settings of a preset could not be written.
@@ -74,7 +73,7 @@ func (c *Crew) timeout(role signalbox.Role, expert string) time.Duration {
 
 // CheckCommand reports whether the command of a configured agent can be started here.
 func CheckCommand(c *config.Config, a config.Agent, command agent.Command) error {
-	if _, set := command.Env[contain.InSandbox]; !set && c.SandboxOf(a.Sandbox).Mode == sandbox.Enforce {
+	if contain.SetsInSandbox(a, c.SandboxOf(a.Sandbox).Mode) {
 		command.Env = mergeEnv(command.Env, map[string]string{contain.InSandbox: "1"}) // as it will have
 	}
 	return command.Check()
