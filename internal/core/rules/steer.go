@@ -192,7 +192,7 @@ const maxLongText = 64 << 10
 
 // LongText returns a text for an agent if it is so long that it is stored as a blob, and its digest. Otherwise it returns zero.
 func LongText(text string) (blob []byte, digest signalbox.Hash) {
-	if len(text) <= maxText {
+	if len(text) <= maxText || len(text) > maxLongText { // a longer one is refused
 		return nil, digest
 	}
 	return []byte(text), sha256.Sum256([]byte(text))

@@ -359,7 +359,7 @@ func (c *Crew) newSession() string {
 func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{crew: c, work: granted.Work, name: granted.Name, id: granted.Session, role: granted.Lease.Role, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, secret: secret, cancel: cancel, wake: make(chan struct{}, 1), spending: make(chan struct{}, 1)}
+		expires: granted.Lease.Expires, secret: secret, cancel: cancel, wake: make(chan struct{}, 1), spending: make(chan struct{}, 1), messages: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.sessions[s.id] = s
 	c.mu.Unlock()
@@ -373,7 +373,8 @@ func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret st
 	})
 }
 
-// updateSessions cancels the sessions that lost their leases, ends the agents that reached a cap, and wakes the parked sessions.
+// updateSessions cancels the sessions that lost their leases, ends the agents that reached a cap, wakes the parked sessions, and gives agents
+// that listen the messages of the human.
 func (c *Crew) updateSessions() {
 	c.mu.Lock()
 	sessions := make([]*session, 0, len(c.sessions))
@@ -391,6 +392,8 @@ func (c *Crew) updateSessions() {
 				trySend(s.wake)
 			case state.Overspent(s.work, s.role, time.Now()) != "":
 				trySend(s.spending)
+			case w.Task != nil && len(w.Task.Messages) > 0:
+				trySend(s.messages)
 			}
 		}
 	})

@@ -35,7 +35,8 @@ func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role,
 	if c.keyed() {
 		key = keyPlaceholder // each turn has its own
 	}
-	return c.prompt(ctx, role, work, dir, key, lastTurn{})
+	text, _, err := c.prompt(ctx, role, work, dir, key, lastTurn{})
+	return text, err
 }
 
 // checkRole refuses a role that never works on this kind of work. Unknown work is refused later.
@@ -60,20 +61,25 @@ func (c *Crew) checkRole(role signalbox.Role, work string) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("no %s works on '%s', which is a %s", role, work, w.Task.Kind), Hint: hint}
 }
 
-// prompt renders the prompt for a turn. A custom template is read for every turn, so that edits take effect.
-func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn) ([]byte, error) {
+// prompt renders the prompt for a turn, and returns the sequences of the messages in it. A custom template is read for every turn, so that
+// edits take effect.
+func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn) (text []byte, messages []uint64, err error) {
 	data, err := c.promptData(ctx, role, work)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	for _, m := range data.Messages {
+		messages = append(messages, m.Seq)
 	}
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
 	data.Dir, data.Again, data.Output, data.Wrong = dir, last.again, last.output, last.advice
 	custom, err := customTemplate(c.box.Config, c.box.Dir, role)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return prompts.Render(role, custom, data)
+	text, err = prompts.Render(role, custom, data)
+	return text, messages, err
 }
 
 // signalsFor returns the signals that the prompt offers: EXPERT_REQUEST only if there is an expert to ask, or an agent that creates one.
@@ -265,6 +271,9 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 	if d.Findings, err = c.promptFindings(ctx, t.Findings); err != nil {
 		return err
 	}
+	if err := c.loadWords(ctx, d, t); err != nil {
+		return err
+	}
 	if conflict := t.Conflict; conflict != nil && d.Author() {
 		d.Conflicts, d.Unresolved = prompts.Lines(conflict.Files), prompts.Lines(conflict.Unresolved)
 		if d.ConflictNotes, err = c.signalText(ctx, conflict.Body); err != nil {
@@ -285,15 +294,55 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 	return nil
 }
 
+// loadWords fills in what the human asked for when sending the work back, and the messages that no agent has got yet.
+func (c *Crew) loadWords(ctx context.Context, d *prompts.Data, t *rules.Task) (err error) {
+	corrections := t.Corrections
+	if d.Author() { // the others are among the findings
+		corrections = slices.DeleteFunc(slices.Clone(corrections), func(f rules.Finding) bool {
+			return slices.ContainsFunc(t.Findings, func(open rules.Finding) bool { return open.Seq == f.Seq })
+		})
+	}
+	if d.Corrections, err = c.promptFindings(ctx, corrections); err != nil {
+		return err
+	}
+	for _, m := range t.Messages {
+		text, err := c.words(ctx, m.Text, m.Body)
+		if err != nil {
+			return err
+		}
+		d.Messages = append(d.Messages, prompts.Message{Actor: m.Actor, Text: text, Seq: m.Seq})
+	}
+	return nil
+}
+
+// words returns a text of the human: short, or the blob if there is one.
+func (c *Crew) words(ctx context.Context, short string, body signalbox.Hash) (string, error) {
+	if body == (signalbox.Hash{}) {
+		return short, nil
+	}
+	text, err := c.blob(ctx, body)
+	return string(text), err
+}
+
+// promptFindings returns findings with their texts: first those of the human, then the others, each in the order in which they came.
 func (c *Crew) promptFindings(ctx context.Context, findings []rules.Finding) (list []prompts.Finding, err error) {
+	var others []prompts.Finding
 	for _, f := range findings {
+		if f.Cause == rules.FindingHuman {
+			text, err := c.words(ctx, f.Summary, f.Body)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, prompts.Finding{Cause: f.Cause, Summary: text, Actor: f.Actor})
+			continue
+		}
 		text, err := c.signalText(ctx, f.Body)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, prompts.Finding{Cause: f.Cause, Work: f.Work, Summary: f.Summary, Text: text})
+		others = append(others, prompts.Finding{Cause: f.Cause, Work: f.Work, Summary: f.Summary, Text: text})
 	}
-	return list, nil
+	return append(list, others...), nil
 }
 
 // signalText returns the body of a stored signal as text, and any other blob unchanged.

@@ -61,13 +61,23 @@ type Troubles struct {
 	FailedChecks []FailedCheck `json:"failed_checks,omitempty"`
 	// Questions are the open questions about it.
 	Questions []PendingQuestion `json:"questions,omitempty"`
+	// Messages are the words of the human that no agent has got yet.
+	Messages []MessageView `json:"messages,omitempty"`
 }
 
-// FindingView is a finding of a review, an audit, the checks or a merge. Text has all that was reported.
+// MessageView is something that the human wants to tell an agent.
+type MessageView struct {
+	Actor string `json:"actor"`
+	Text  string `json:"text"`
+}
+
+// FindingView is a finding of a review, an audit, the checks or a merge, or of the human. Text has all that was reported.
 type FindingView struct {
 	Cause   string `json:"cause"`
 	Summary string `json:"summary,omitempty"`
 	Text    string `json:"text,omitempty"`
+	// Actor is the human who sent the work back.
+	Actor string `json:"actor,omitempty"`
 }
 
 // FromChecks reports whether the finding is that checks failed.
@@ -112,11 +122,20 @@ func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Trouble
 		return found, err
 	}
 	for _, f := range texts {
-		found.Findings = append(found.Findings, FindingView{f.Cause, f.Summary, f.Text})
+		found.Findings = append(found.Findings, FindingView{f.Cause, f.Summary, f.Text, f.Actor})
 	}
 	if len(failing) > 0 {
 		if found.FailedChecks, err = c.failedChecks(ctx, checks); err != nil {
 			return found, err
+		}
+	}
+	if w.Task != nil {
+		for _, m := range w.Task.Messages {
+			text, err := c.words(ctx, m.Text, m.Body)
+			if err != nil {
+				return found, err
+			}
+			found.Messages = append(found.Messages, MessageView{m.Actor, text})
 		}
 	}
 	questions, err := Questions(ctx, b, false)

@@ -41,7 +41,11 @@ type session struct {
 	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
 	// spending wakes the supervisor because a cap is reached; capacity 1.
 	spending chan struct{}
-	started  bool // an agent was started
+	// messages wakes the supervisor because there are messages of the human; capacity 1.
+	messages chan struct{}
+	// told are the messages that the agent of the running turn has got, in its prompt or while it works.
+	told    []uint64
+	started bool // an agent was started
 
 	// temp is the private folder for temporary files of the session's agent, and socket the path of its socket. Both exist while runAgent
 	// runs.

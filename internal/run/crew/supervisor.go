@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/prompts"
+	"signalbox/internal/text"
 )
 
 // program is a running program; *process.Process is one.
@@ -94,6 +96,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.checkSpending(usage)
 		case <-sup.session.spending: // of others
 			sup.stopAt(sup.session.overspent())
+		case <-sup.session.messages:
+			sup.deliverMessages(ctx)
 		case <-sup.spentOver:
 			if sup.spentOver = nil; !sup.listener.hasEnded() {
 				sup.cap = sup.reached
@@ -267,6 +271,36 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 func (sup *supervisor) remind(ctx context.Context) {
 	if answered, _ := sup.requestCheckpoint(ctx, "You have been silent, and have sent no signal yet."); answered {
 		sup.program.WriteLine("Continue if you are not done. If you are, send your signal on a line of its own. One of: " + sup.signalLines())
+	}
+}
+
+// deliverMessages gives messages of the human to an agent that listens, each on one line. What it has not got is in the next prompt, also
+// if this process is killed before the delivery is recorded.
+func (sup *supervisor) deliverMessages(ctx context.Context) {
+	s := sup.session
+	if !sup.listener.interactive || sup.lingerOver != nil || sup.listener.hasVerdict() {
+		return
+	}
+	var delivered []uint64
+	for _, m := range s.workItem().Task.Messages {
+		if slices.Contains(s.told, m.Seq) {
+			continue
+		}
+		words, err := s.crew.words(ctx, m.Text, m.Body)
+		if err != nil {
+			s.crew.log.Warn("cannot read a message", "work", s.work, "error", err)
+			break
+		}
+		if sup.program.WriteLine("Message from the human ("+m.Actor+"): "+text.OneLine(words)) != nil {
+			break // it has ended
+		}
+		s.told, delivered = append(s.told, m.Seq), append(delivered, m.Seq)
+	}
+	if len(delivered) == 0 {
+		return
+	}
+	if _, err := s.submit(rules.DeliverMessages{Session: s.id, Epoch: s.epoch, Messages: delivered}); err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record that a message was delivered", "work", s.work, "error", err)
 	}
 }
 

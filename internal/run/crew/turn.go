@@ -55,10 +55,11 @@ type turn struct {
 // runTurn runs the agent's program once, saves what it changed, and reports what it said to the rules.
 func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
 	key := s.crew.newKey()
-	prompt, err := s.crew.prompt(ctx, s.role, s.work, ws.dir, key, last)
+	prompt, messages, err := s.crew.prompt(ctx, s.role, s.work, ws.dir, key, last)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
+	s.told = messages
 	digest, err := s.crew.box.Engine.PutBlob(ctx, strings.NewReader(hideKey(string(prompt), key)))
 	if err != nil {
 		return rules.Answer{}, nil, err
@@ -231,12 +232,14 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	l := t.listener
 	result := t.result()
 	ended := &result
+	ended.Messages = s.told
 	refusals := l.refusals()
 	name := t.signal.Name
 	until, limited := l.rateLimit(time.Now())
 	failure, crashed := t.crashed()
 	hasVerdict := t.cause == "" && name != signalbox.NameUnknown && !crashed
 	fail := func(f rules.ReportFailure) (rules.Answer, error) {
+		ended.Messages = nil // the next agent gets them
 		f.Session, f.Epoch, f.Turn = s.id, s.epoch, ended
 		_, err := s.submit(f)
 		return rules.Answer{}, asLeaseLost(err)

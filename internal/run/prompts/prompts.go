@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -40,6 +41,10 @@ type Data struct {
 	Answers       []Answer
 	Advice        []Advice
 	Overlaps      []string
+	// Corrections are what the human sent the work back with: all of it, for authors without what is among the findings. Messages are
+	// words of the human for this agent.
+	Corrections []Finding
+	Messages    []Message
 	// Conflicts are the files in which the work conflicts with the base. ConflictNotes says what both sides did, and Unresolved lists
 	// the files in which an earlier author left conflict markers.
 	Conflicts, Unresolved []string
@@ -69,11 +74,17 @@ type Data struct {
 
 // Parts of Data.
 type (
-	Check   struct{ Name, Command string }
-	Finding struct{ Cause, Work, Summary, Text string }
-	Answer  struct{ Question, Answer string }
-	Advice  struct{ Expert, Text string }
-	Signal  struct {
+	Check struct{ Name, Command string }
+	// Finding is from the human if it has an Actor. Summary is everything then.
+	Finding struct{ Cause, Work, Summary, Text, Actor string }
+	// Message is from the human. Seq is its event on the ledger.
+	Message struct {
+		Actor, Text string
+		Seq         uint64
+	}
+	Answer struct{ Question, Answer string }
+	Advice struct{ Expert, Text string }
+	Signal struct {
 		Name, Line, When string
 		Labels           []string
 	}
@@ -92,17 +103,59 @@ func (d *Data) Reviewer() bool {
 	return d.Role == signalbox.RoleCritic || d.Role == signalbox.RoleAuditor || d.Role == signalbox.RoleHealthAuditor
 }
 
-// Render executes a role's template. An empty custom means the built-in template; a custom one may use the shared parts.
+// HumanFindings returns the findings with which the human sent the work back.
+func (d *Data) HumanFindings() []Finding { return d.findings(true) }
+
+// OtherFindings returns the findings that are not from the human.
+func (d *Data) OtherFindings() []Finding { return d.findings(false) }
+
+func (d *Data) findings(human bool) (found []Finding) {
+	for _, f := range d.Findings {
+		if (f.Cause == rules.FindingHuman) == human {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// Render executes a role's template. An empty custom means the built-in template; a custom one may use the shared parts. If it does not
+// show what the human wrote for this agent, that comes before it, so that no words get lost.
 func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
 	t, err := parse(role, custom)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
+	for _, part := range data.wordsMissingIn(custom) {
+		if err := t.ExecuteTemplate(&b, part, data); err != nil {
+			return nil, templateError(role, err)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteByte('\n')
+	}
 	if err := t.Execute(&b, data); err != nil {
 		return nil, templateError(role, err)
 	}
 	return b.Bytes(), nil
+}
+
+// wordsMissingIn returns the parts with what the human wrote for this agent that a custom template does not show.
+func (d *Data) wordsMissingIn(custom string) (parts []string) {
+	for _, words := range []struct {
+		part    string
+		applies bool
+		shown   []string
+	}{
+		{"human", d.Author(), []string{`"findings"`, `"human"`, ".Findings", ".HumanFindings"}},
+		{"corrections", d.Reviewer(), []string{`"known"`, `"corrections"`, ".Corrections"}},
+		{"messages", true, []string{`"messages"`, ".Messages"}},
+	} {
+		if custom != "" && words.applies && !slices.ContainsFunc(words.shown, func(name string) bool { return strings.Contains(custom, name) }) {
+			parts = append(parts, words.part)
+		}
+	}
+	return parts
 }
 
 // Validate reports what is wrong with a custom template, before any agent is started. It renders the template with a value
@@ -144,14 +197,15 @@ func templateError(role signalbox.Role, err error) error {
 // sample returns data with a value in every field.
 func sample(role signalbox.Role) *Data {
 	text := []string{"text"}
-	finding := []Finding{{"review", "T0", "text", "text"}}
+	finding := []Finding{{Cause: "review", Work: "T0", Summary: "text", Text: "text"}}
+	human := []Finding{{Cause: rules.FindingHuman, Summary: "text", Actor: "text"}}
 	const key = "sample-key"
 	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
 		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text, BlockedBy: text, Reading: text, Environments: text,
 			Files: text, Budget: &plan.Budget{}, Notes: "text"},
 		Plan: "text", Introduction: "text", BaseBranch: "main",
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
-		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: finding, Answers: []Answer{{"text", "text"}},
+		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: append(human, finding...), Corrections: human, Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Again: true, Output: "text", Wrong: "text"}
 }

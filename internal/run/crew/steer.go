@@ -1,0 +1,77 @@
+package crew
+
+import (
+	"bytes"
+	"context"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/workspace"
+)
+
+// Rework sends work back to its author with what the human wants. It stores a long text, so leave Body out.
+func Rework(ctx context.Context, b *box.Box, c rules.Rework) (answer rules.Answer, err error) {
+	if c.Body, err = storeText(ctx, b, c.Text); err != nil {
+		return answer, err
+	}
+	return b.Engine.Do(ctx, c)
+}
+
+// Tell gives words of the human to the next agent on a work item, or to the one at work if it listens. It stores a long text, so leave Body
+// out.
+func Tell(ctx context.Context, b *box.Box, c rules.Tell) (answer rules.Answer, err error) {
+	if c.Body, err = storeText(ctx, b, c.Text); err != nil {
+		return answer, err
+	}
+	return b.Engine.Do(ctx, c)
+}
+
+// storeText stores a text of the human that is too long for an event, and returns its digest.
+func storeText(ctx context.Context, b *box.Box, text string) (signalbox.Hash, error) {
+	blob, _ := rules.LongText(text)
+	if blob == nil {
+		return signalbox.Hash{}, nil
+	}
+	return b.Engine.PutBlob(ctx, bytes.NewReader(blob))
+}
+
+// Listens reports whether an agent that works on a work item in a role reads messages while it works.
+func Listens(b *box.Box, role signalbox.Role, work string) bool {
+	expert := ""
+	b.Engine.View(func(s *rules.State) {
+		if w, known := s.Work(work); known && w.Task != nil {
+			expert = w.Task.Expert
+		}
+	})
+	_, configured := b.Config.AgentFor(role, expert)
+	command, err := CommandOf(configured)
+	return err == nil && command.Interactive
+}
+
+// Change is what a work item changes: the commit that was checked, relative to the base.
+type Change struct {
+	Work, Title, Commit, Base string
+	// Files is empty if the commit or the base is not known, as in a shared workspace.
+	Files                 []workspace.FileStat
+	Insertions, Deletions int
+}
+
+// ChangeOf returns what a work item changes. root is the folder of the project.
+func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error) {
+	c := Change{Work: work}
+	b.Engine.View(func(s *rules.State) {
+		if w, known := s.Work(work); known && w.Task != nil {
+			c.Title, c.Commit, c.Base = w.Title, w.Task.Commit, w.Task.Base
+		}
+	})
+	if c.Commit == "" || c.Base == "" {
+		return c, nil
+	}
+	var err error
+	c.Files, err = workspace.Stat(ctx, root, c.Base, c.Commit)
+	for _, f := range c.Files {
+		c.Insertions, c.Deletions = c.Insertions+f.Insertions, c.Deletions+f.Deletions
+	}
+	return c, err
+}

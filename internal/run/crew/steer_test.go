@@ -1,0 +1,207 @@
+package crew
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// A task that the human sends back while a critic reviews it goes to a developer with what the human wants. The reviewers after that check it.
+func TestReworkDuringReview(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on developer T1 attempt 1:
+    write parser.go old
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    expect "From the human: do this first"
+    expect "use the new parser"
+    write parser.go new
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 2:
+    expect "The human sent the work back with this. Check that it is done"
+    expect "use the new parser"
+    signal REVIEW_FAILED: {task}
+        Issues Found: parser.go:1: not tested
+on developer T1 attempt 3:
+    expect "parser.go:1: not tested"
+    expect "It must stay done."
+    write parser_test.go new
+    signal READY_FOR_REVIEW: {task}
+on auditor T1:
+    expect "use the new parser"
+    signal AUDIT_PASSED: {task}
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	s.do(rules.Rework{Work: "T1", Text: "use the new parser", Actor: "me"})
+	r.end()
+	s.wantCompleted("T1")
+	if got := s.file("parser.go"); got != "new\n" && got != "new" {
+		t.Errorf("merged %q", got)
+	}
+	prompts := s.prompts("T1", "developer")
+	if len(prompts) != 3 || strings.Index(prompts[1], "use the new parser") > strings.Index(prompts[1], "## Task") || strings.Contains(prompts[2], "do this first") {
+		t.Errorf("%d developers were started: %q", len(prompts), prompts)
+	}
+	if n := len(all[rules.AgentFailed](s, "T1")); n != 0 {
+		t.Errorf("%d agents failed: the critic that was stopped is not one", n)
+	}
+}
+
+// A developer who is at work is stopped at once. What it changed stays, also if it was about to deliver.
+func TestReworkDuringDevelopment(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on developer T1 attempt 1:
+    write half.txt half
+    signal READY_FOR_REVIEW: {task}
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    expect "only the first half"
+    expect "An earlier agent was interrupted"
+    run test -f half.txt && echo whole > whole.txt
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	s.do(rules.Rework{Work: "T1", Text: "only the first half", Actor: "me"})
+	r.end()
+	s.wantCompleted("T1")
+	s.file("half.txt")
+	s.file("whole.txt")
+	if n := len(s.prompts("T1", "developer")); n != 2 {
+		t.Errorf("%d developers were started, want two", n)
+	}
+}
+
+// A merge that is rejected is not made. The same commit is not approved by accident.
+func TestRejectedMerge(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), settings: "approve: merge\n", script: `
+on developer T1 attempt 1:
+    write a.txt wrong
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    expect "it must say right"
+    write a.txt right
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	approvals := func() bool { return len(s.status().Approvals) == 1 }
+	s.until("the merge waits for approval", approvals)
+	rejected := s.work("T1").Task.Commit
+	s.do(rules.Rework{Work: "T1", Text: "it must say right", Actor: "me", Reject: true})
+	if approvals() {
+		t.Error("it still waits for approval")
+	}
+	s.until("the new commit waits for approval", approvals)
+	if ordered := only[rules.ReworkOrdered](s, "T1"); ordered.Body.Commit != rejected || s.work("T1").Task.Commit == rejected {
+		t.Errorf("rejected %+v, then %s", ordered.Body, s.work("T1").Task.Commit)
+	}
+	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "me"})
+	r.end()
+	s.wantCompleted("T1")
+	if got := strings.TrimSpace(s.file("a.txt")); got != "right" {
+		t.Errorf("merged %q", got)
+	}
+}
+
+// The agent whose turn is next gets a message, whatever its role, and no other agent does. An agent that fails has not got it.
+func TestMessageInNextPrompt(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+    wait for continue
+    signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    crash
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	s.do(rules.Tell{Work: "T1", Text: "the build is slow", Actor: "me"})
+	s.write("project/continue", "")
+	r.end()
+	s.wantCompleted("T1")
+	count := func(role string) (n []int) {
+		for _, prompt := range s.prompts("T1", role) {
+			n = append(n, strings.Count(prompt, "A message from the human\n\nFrom me:\n\n    the build is slow\n"))
+		}
+		return n
+	}
+	if d, c, a := count("developer"), count("critic"), count("auditor"); len(d) != 1 || d[0] != 0 || len(c) != 2 || c[0] != 1 || c[1] != 1 || len(a) != 1 || a[0] != 0 {
+		t.Errorf("messages in prompts: developer %v, critic %v, auditor %v", d, c, a)
+	}
+	sent, delivered := only[rules.MessageSent](s, "T1"), only[rules.MessageDelivered](s, "T1")
+	if len(delivered.Body.Messages) != 1 || delivered.Body.Messages[0] != sent.Seq || delivered.Session != all[rules.AgentStarted](s, "T1")[2].Session {
+		t.Errorf("delivered %+v, sent as event %d", delivered, sent.Seq)
+	}
+}
+
+// A long text is stored as a blob, and the agent gets all of it.
+func TestLongWordsInPrompt(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    signal READY_FOR_REVIEW: {task}\n"})
+	long := strings.Repeat("a long line of the human\n", 500) + "and its end"
+	for _, order := range []func() (rules.Answer, error){
+		func() (rules.Answer, error) {
+			return Rework(t.Context(), s.box, rules.Rework{Work: "T1", Text: long, Actor: "me"})
+		},
+		func() (rules.Answer, error) {
+			return Tell(t.Context(), s.box, rules.Tell{Work: "T1", Text: long, Actor: "me"})
+		},
+	} {
+		if _, err := order(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if found, err := FindTroubles(t.Context(), s.box, s.work("T1")); err != nil || len(found.Findings) != 1 || found.Findings[0].Summary != long || len(found.Messages) != 1 || found.Messages[0].Text != long {
+		t.Errorf("%+v, %v", found, err)
+	}
+	s.run()
+	if prompt := s.prompts("T1", "developer")[0]; strings.Count(prompt, "    and its end\n") != 2 {
+		t.Errorf("the prompt lacks the end:\n%.2000s", prompt)
+	}
+	body := only[rules.ReworkOrdered](s, "T1").Body
+	if len(body.Summary) > 300 || body.Body == (signalbox.Hash{}) || s.text(body.Body) != long {
+		t.Errorf("recorded %+v", body)
+	}
+}
+
+// An agent that listens gets a message at once, on one line, and no other agent gets it.
+func TestMessageToListeningAgent(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: talker}}\n", script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+    listen "Message from the human (me): take the second one"
+    listen "Message from the human (me): and now the third"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.do(rules.Tell{Work: "T1", Text: "in the prompt", Actor: "me"})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	s.do(rules.Tell{Work: "T1", Text: "take\nthe second\tone", Actor: "me"})
+	s.until("it is delivered", func() bool { return len(all[rules.MessageDelivered](s, "T1")) > 0 })
+	if n := len(all[rules.AgentTurnEnded](s, "T1")); n != 0 {
+		t.Error("it was delivered only at the end")
+	}
+	s.do(rules.Tell{Work: "T1", Text: "and now the third", Actor: "me"})
+	r.end()
+	s.wantCompleted("T1")
+	turns, delivered := all[rules.AgentTurnEnded](s, "T1"), all[rules.MessageDelivered](s, "T1")
+	if len(delivered) != 3 || s.work("T1").Task.Messages != nil {
+		t.Errorf("delivered %+v", delivered)
+	}
+	if output := s.text(turns[0].Body.Output); strings.Contains(output, "in the prompt") || strings.Count(output, "Heard: ") != 2 {
+		t.Errorf("the developer heard:\n%s", output)
+	}
+	for _, role := range []string{"developer", "critic", "auditor"} {
+		for _, prompt := range s.prompts("T1", role) {
+			if got, want := strings.Contains(prompt, "in the prompt"), role == "developer"; got != want || strings.Contains(prompt, "the second") || strings.Contains(prompt, "third") {
+				t.Errorf("%s:\n%s", role, prompt)
+			}
+		}
+	}
+}
