@@ -53,7 +53,7 @@ type blobRedactCommand struct {
 	boxFlag
 	answerFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
-	Reason string         `required:"" placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input."`
+	Reason *string        `placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input. On a terminal, your editor opens without it."`
 	Actor  nonEmpty       `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -75,7 +75,7 @@ func (c *blobRedactCommand) Run(p *program) error {
 	if err := p.operatorOnly("redact a blob"); err != nil {
 		return err
 	}
-	reason, err := p.text(c.Reason)
+	reason, err := p.requireText(c.Reason, wantedText{name: "the reason", missing: "missing flags: --reason=TEXT", usage: "signalbox blob redact DIGEST --reason TEXT"})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -94,6 +95,40 @@ func (p *program) text(value string) (string, error) {
 	data, err := p.readAll(&value, maxTextArgument)
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	return strings.TrimSuffix(text, "\n"), err
+}
+
+// wantedText is a text that a command needs, and how the user can give it.
+type wantedText struct {
+	// name says what it is, such as "the answer".
+	name string
+	// missing is the error if it is not given and there is no terminal, and usage how to give it.
+	missing, usage string
+	// about returns what the user should see while writing. It fails if the command would be refused whatever the text is. Nil means nothing.
+	about func() (string, error)
+}
+
+// requireText returns a text that the user must give: the value of the argument or flag, or standard input if it is "-", or what the user
+// writes in an editor if it is nil and there is a terminal. Every command that needs a text uses it.
+func (p *program) requireText(value *string, want wantedText) (string, error) {
+	if value != nil {
+		return p.text(*value)
+	}
+	editor := cmp.Or(strings.TrimSpace(p.getenv("VISUAL")), strings.TrimSpace(p.getenv("EDITOR")))
+	hint := want.usage + ", or - instead of TEXT to read it from standard input"
+	switch terminal := isTerminal(p.stdin) && isTerminal(p.stdout); {
+	case !terminal:
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.missing), Hint: hint}
+	case editor == "":
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.missing), Hint: hint + "; set EDITOR to write it in an editor"}
+	}
+	about := ""
+	if want.about != nil {
+		var err error
+		if about, err = want.about(); err != nil {
+			return "", err
+		}
+	}
+	return p.edit(editor, want.name, about)
 }
 
 func openError(name string, err error) error {

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/text"
 )
 
 // orderFlags are the flags of the commands that control a run.
@@ -27,8 +30,14 @@ type ordered struct {
 	Phase    signalbox.Phase `json:"phase,omitempty"`
 	Repeated bool            `json:"repeated"`
 	Seq      uint64          `json:"seq,omitempty"`
-	// Commit is the commit whose merge is approved.
+	// Commit is the commit whose merge is approved or rejected.
 	Commit string `json:"commit,omitempty"`
+	// Files, Insertions and Deletions are what the approved commit changes relative to the base. They are absent if that is not known.
+	Files      *int `json:"files,omitempty"`
+	Insertions *int `json:"insertions,omitempty"`
+	Deletions  *int `json:"deletions,omitempty"`
+	// Paused means that the task stays paused.
+	Paused bool `json:"paused,omitempty"`
 }
 
 func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error {
@@ -43,13 +52,18 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	build := func(id string) rules.Command {
 		return rules.Order{What: what, Work: id, Reason: reason, Actor: p.actor(f.Actor)}
 	}
-	return p.orderWork(f.boxFlag, task, build, func(a rules.Answer) error {
+	return p.orderWorkIn(f.boxFlag, task, build, func(b *box.Box, a rules.Answer) error {
 		if a.Again { // there are more events than fit into one append
 			return f.order(p, what, task)
 		}
 		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq, Commit: a.Commit}
 		if task != "" {
 			answer.Work = &task
+		}
+		var change crew.Change
+		if a.Commit != "" {
+			change = p.changeOf(f.boxFlag, b, a.Work)
+			answer.count(change)
 		}
 		if f.JSON {
 			return p.printJSON(answer, "")
@@ -63,9 +77,40 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 		if a.Commit != "" {
 			done += fmt.Sprintf(" commit %.7s", a.Commit)
 		}
-		_, err := fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), already, done)
-		return err
+		fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), already, done)
+		return p.printChange(change)
 	})
+}
+
+// count fills in what the commit changes, if that is known.
+func (o *ordered) count(c crew.Change) {
+	if files := len(c.Files); files > 0 {
+		o.Files, o.Insertions, o.Deletions = &files, &c.Insertions, &c.Deletions
+	}
+}
+
+// changeOf returns what a work item changes. If git cannot say it, a warning says why: the order has been carried out.
+func (p *program) changeOf(f boxFlag, b *box.Box, work string) crew.Change {
+	change, err := crew.ChangeOf(context.Background(), b, p.projectRoot(f, b.Dir), work)
+	if err != nil {
+		p.warnf("what the commit changes is not known: %v", err)
+	}
+	return change
+}
+
+// printChange prints the title of a change and its diffstat, indented.
+func (p *program) printChange(c crew.Change) error {
+	width := widthOf(p.stdout)
+	if width == 0 {
+		width = 80
+	}
+	if c.Title != "" {
+		p.printIndented(text.Shorten(printable(text.OneLine(c.Title)), max(width-4, 20)))
+	}
+	for _, line := range diffStat(c, width-4) {
+		fmt.Fprintf(p.out, "    %s\n", line)
+	}
+	return nil
 }
 
 type pauseCommand struct {
@@ -138,11 +183,12 @@ type approveCommand struct {
 }
 
 func (approveCommand) Help() string {
-	return `Approves the merge of a task: of the commit that was checked, reviewed and audited, which the answer names. If the task is changed after that, it needs another approval. The configuration asks for approval with approve: merge.
+	return `Approves the merge of a task: of the commit that was checked, reviewed and audited. The answer shows this commit and what it changes. If the task is changed after that, it needs another approval. The configuration asks for approval with approve: merge. To send the task back instead, use signalbox reject.
 
 Examples:
 
-    signalbox approve T3`
+    signalbox approve T3
+    signalbox approve T3 --json`
 }
 
 func (c *approveCommand) Run(p *program) error { return c.order(p, rules.OrderApprove, c.Task) }
@@ -151,7 +197,7 @@ type answerCommand struct {
 	boxFlag
 	answerFlag
 	Question string   `arg:"" help:"The question, such as Q-1."`
-	Text     string   `arg:"" help:"The answer, or - to read it from standard input."`
+	Text     *string  `arg:"" optional:"" help:"The answer, or - to read it from standard input. On a terminal, your editor opens without it."`
 	Actor    nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -160,11 +206,14 @@ func (answerCommand) Help() string {
 
 Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work and grants nothing; any other answer grants the same budget again. Raising the budget in the configuration and running the plan again answers the question too. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt. When a task changes nothing, an answer that starts with "done" completes it, and any other answer is guidance for another attempt.
 
+Without an answer, your editor opens (VISUAL or EDITOR), with the question as comments.
+
 Examples:
 
     signalbox answer Q-1 'two decimals, rounded half to even'
     signalbox answer Q-2 healthy
-    signalbox answer Q-3 - < answer.txt`
+    signalbox answer Q-3 - < answer.txt
+    signalbox answer Q-4`
 }
 
 // answered is the JSON answer of the answer command.
@@ -178,7 +227,8 @@ func (c *answerCommand) Run(p *program) error {
 	if err := p.operatorOnly("answer questions"); err != nil {
 		return err
 	}
-	text, err := p.text(c.Text)
+	text, err := p.requireText(c.Text, wantedText{name: "the answer", missing: "the answer is missing", usage: "signalbox answer " + c.Question + " TEXT",
+		about: func() (string, error) { return c.about(p) }})
 	if err != nil {
 		return err
 	}
@@ -202,6 +252,30 @@ func (c *answerCommand) Run(p *program) error {
 		_, err := fmt.Fprintf(p.out, "answered %s; %s %s\n", c.Question, subject, then)
 		return err
 	})
+}
+
+// about returns the question for the editor. It fails if the question cannot be answered.
+func (c *answerCommand) about(p *program) (about string, err error) {
+	err = p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+		b.Engine.View(func(s *rules.State) {
+			err = rules.Decide(s, time.Now(), rules.AnswerQuestion{Question: c.Question, Answer: "text", Actor: p.actor(c.Actor)}).Err
+		})
+		if err != nil {
+			return err
+		}
+		list, err := crew.Questions(ctx, b, false)
+		if err != nil {
+			return err
+		}
+		for _, q := range list {
+			if q.ID == c.Question {
+				about = strings.Join(slices.DeleteFunc([]string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind), q.Text, crew.FieldsText(q.Fields), lastLines(q.Output)},
+					func(part string) bool { return part == "" }), "\n\n")
+			}
+		}
+		return nil
+	})
+	return about, err
 }
 
 type questionsCommand struct {

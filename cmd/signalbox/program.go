@@ -24,6 +24,9 @@ type program struct {
 	// quiet suppresses notes. Commands set it when a program reads the answer.
 	quiet bool
 
+	// draft is the file with a text that the user wrote in an editor, "" if there is none.
+	draft string
+
 	// out buffers stdout and escapes control characters. After a write error all further writes fail, and run reports the error.
 	out *bufio.Writer
 	// direct buffers stdout and writes the bytes as they are; see exact.
@@ -41,6 +44,9 @@ type commands struct {
 	Cancel    cancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
 	Retry     retryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
 	Approve   approveCommand   `cmd:"" help:"Approve a merge."`
+	Reject    rejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
+	Rework    reworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
+	Tell      tellCommand      `cmd:"" help:"Give words to the next agent on a task."`
 	Status    statusCommand    `cmd:"" help:"Show what is going on."`
 	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
 	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
@@ -102,9 +108,11 @@ func (p *program) run() int {
 		}
 	}
 	if err == nil || errors.Is(err, errReaderClosed) {
+		p.removeDraft()
 		return 0
 	}
 	p.printError(err)
+	p.keepDraft()
 	return exitStatus(err)
 }
 

@@ -73,7 +73,7 @@ type workUnblockCommand struct {
 	boxFlag
 	answerFlag
 	ID    string   `arg:"" help:"The work item."`
-	Note  string   `required:"" placeholder:"TEXT" help:"What changed, recorded on the ledger."`
+	Note  *string  `placeholder:"TEXT" help:"What changed, recorded on the ledger; - reads it from standard input. On a terminal, your editor opens without it."`
 	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
@@ -89,7 +89,11 @@ func (c *workUnblockCommand) Run(p *program) error {
 	if err := p.operatorOnly("unblock work"); err != nil {
 		return err
 	}
-	return p.orderWork(c.boxFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: c.Note, Actor: p.actor(c.Actor)} },
+	note, err := p.requireText(c.Note, wantedText{name: "the note", missing: "missing flags: --note=TEXT", usage: "signalbox work unblock " + c.ID + " --note TEXT"})
+	if err != nil {
+		return err
+	}
+	return p.orderWork(c.boxFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.actor(c.Actor)} },
 		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 
@@ -100,6 +104,11 @@ func (p *program) order(f boxFlag, command rules.Command, show func(rules.Answer
 
 // orderWork executes a command about the work item that the user named.
 func (p *program) orderWork(f boxFlag, name string, build func(id string) rules.Command, show func(rules.Answer) error) error {
+	return p.orderWorkIn(f, name, build, func(_ *box.Box, a rules.Answer) error { return show(a) })
+}
+
+// orderWorkIn is orderWork for answers that need the box.
+func (p *program) orderWorkIn(f boxFlag, name string, build func(id string) rules.Command, show func(*box.Box, rules.Answer) error) error {
 	ctx := context.Background()
 	return p.withBox(ctx, f, func(b *box.Box) error {
 		id, err := findWork(b, name)
@@ -111,7 +120,7 @@ func (p *program) orderWork(f boxFlag, name string, build func(id string) rules.
 		if err != nil {
 			return err
 		}
-		return show(answer)
+		return show(b, answer)
 	})
 }
 

@@ -178,10 +178,18 @@ func (p *program) printSessions(sessions []rules.SessionView) error {
 	return t.Flush()
 }
 
-// printTroubles prints findings, failed checks and open questions.
+// by names the human who wrote something, if one did.
+func by(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return ", " + actor
+}
+
+// printTroubles prints findings, failed checks, messages and open questions.
 func (p *program) printTroubles(t crew.Troubles) error {
 	for _, f := range t.Findings {
-		fmt.Fprintf(p.out, "\nfinding of the %s\n", rules.FindingSource(f.Cause))
+		fmt.Fprintf(p.out, "\nfinding of the %s%s\n", rules.FindingSource(f.Cause), by(f.Actor))
 		p.printIndented(f.Summary)
 		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
 			p.printIndented(lastLines(f.Text))
@@ -195,6 +203,10 @@ func (p *program) printTroubles(t crew.Troubles) error {
 			lines = append([]string{"…"}, lines[more:]...)
 		}
 		p.printIndented(strings.Join(lines, "\n"))
+	}
+	for _, m := range t.Messages {
+		fmt.Fprintf(p.out, "\nmessage%s, which no agent has got yet\n", by(m.Actor))
+		p.printIndented(m.Text)
 	}
 	if len(t.Questions) == 0 {
 		return nil

@@ -61,6 +61,10 @@ signalbox ledger tail -n 3
 signalbox work show T2
 signalbox cancel T3 --reason 'no longer wanted'
 signalbox run plan.md --no-wait
+signalbox reject T2 'greet by name, not by number'
+signalbox rework T2 'use the table in languages.txt'
+signalbox tell T2 'the test database is down until noon'
+signalbox run plan.md --no-wait
 signalbox approve T2
 signalbox run plan.md --no-wait
 git log --oneline --graph

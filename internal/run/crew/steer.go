@@ -3,8 +3,10 @@ package crew
 import (
 	"bytes"
 	"context"
+	"slices"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
@@ -46,7 +48,7 @@ func Listens(b *box.Box, role signalbox.Role, work string) bool {
 	})
 	_, configured := b.Config.AgentFor(role, expert)
 	command, err := CommandOf(configured)
-	return err == nil && command.Interactive
+	return err == nil && command.Interactive && slices.Contains(config.AgentRoles(), role)
 }
 
 // Change is what a work item changes: the commit that was checked, relative to the base.

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+)
+
+// steerFlags are the flags and arguments of the commands that give words to agents.
+type steerFlags struct {
+	boxFlag
+	answerFlag
+	Task  string   `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
+	Text  *string  `arg:"" optional:"" help:"The text, or - to read it from standard input. On a terminal, your editor opens without it."`
+	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+}
+
+// order asks for the text and gives the order. decide returns the order as a command of the rules.
+func (f *steerFlags) order(p *program, name, what string, decide func(id, text string) rules.Command, do func(context.Context, *box.Box, rules.Command) error) error {
+	if err := p.operatorOnly(name); err != nil {
+		return err
+	}
+	text, err := p.requireText(f.Text, wantedText{name: what, missing: what + " is missing", usage: fmt.Sprintf("signalbox %s %s TEXT", name, f.Task),
+		about: func() (about string, err error) {
+			err = p.withReadOnlyBox(f.boxFlag, func(ctx context.Context, b *box.Box) error {
+				about, err = describeForEditor(ctx, b, f.Task, p.projectRoot(f.boxFlag, b.Dir), func(id string) rules.Command { return decide(id, "text") })
+				return err
+			})
+			return about, err
+		}})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	return p.withBox(ctx, f.boxFlag, func(b *box.Box) error {
+		id, err := findWork(b, f.Task)
+		if err != nil {
+			return err
+		}
+		return do(ctx, b, decide(id, text))
+	})
+}
+
+// describeForEditor returns what is known about a task. It fails if the order would be refused.
+func describeForEditor(ctx context.Context, b *box.Box, task, root string, order func(id string) rules.Command) (string, error) {
+	id, err := findWork(b, task)
+	if err != nil {
+		return "", err
+	}
+	var w *rules.Work
+	b.Engine.View(func(s *rules.State) {
+		w, _ = s.Work(id)
+		err = rules.Decide(s, time.Now(), order(id)).Err
+	})
+	if err != nil {
+		return "", err
+	}
+	found, err := crew.FindTroubles(ctx, b, w)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	add("%s: %s (%s)", w.ID, w.Title, w.Phase)
+	if change, err := crew.ChangeOf(ctx, b, root, id); err == nil && len(change.Files) > 0 {
+		add("commit %.7s", change.Commit)
+		lines = append(lines, diffStat(change, 72)...)
+	}
+	for _, f := range found.Findings {
+		add("\nfinding of the %s:\n%s", rules.FindingSource(f.Cause), f.Summary)
+	}
+	for _, q := range found.Questions {
+		if q.ID != "" {
+			add("\n%s: %s", q.ID, q.Text)
+		}
+	}
+	for _, m := range found.Messages {
+		add("\nmessage from %s, which no agent has got yet:\n%s", m.Actor, m.Text)
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// print prints the answer to an order.
+func (f *steerFlags) print(p *program, order rules.OrderKind, a rules.Answer, done string) error {
+	if f.JSON {
+		return p.printJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused}, "")
+	}
+	if a.Paused {
+		done += "; it is paused, until signalbox resume " + f.Task
+	}
+	if len(a.Questions) > 0 {
+		done += "; it waits for your answer to " + strings.Join(a.Questions, ", ")
+	}
+	_, err := fmt.Fprintf(p.out, "%s: %s\n", f.Task, done)
+	return err
+}
+
+// The orders that give words to agents, as JSON answers name them.
+const (
+	orderReject rules.OrderKind = "reject"
+	orderRework rules.OrderKind = "rework"
+	orderTell   rules.OrderKind = "tell"
+)
+
+// rework sends the task back.
+func (f *steerFlags) rework(p *program, order rules.OrderKind, what string) error {
+	decide := func(id, text string) rules.Command {
+		return rules.Rework{Work: id, Text: text, Actor: p.actor(f.Actor), Reject: order == orderReject}
+	}
+	return f.order(p, string(order), what, decide, func(ctx context.Context, b *box.Box, c rules.Command) error {
+		a, err := crew.Rework(ctx, b, c.(rules.Rework))
+		if err != nil {
+			return err
+		}
+		to := "developer"
+		b.Engine.View(func(s *rules.State) {
+			if w, known := s.Work(a.Work); known && w.Task.Kind == rules.KindRemediation {
+				to = "remediation agent"
+			}
+		})
+		if a.Phase == signalbox.PhaseDraft {
+			to = "business analyst"
+		}
+		done := "sent back to the " + to
+		if a.Commit != "" {
+			done = fmt.Sprintf("rejected commit %.7s; %s", a.Commit, done)
+		}
+		return f.print(p, order, a, done)
+	})
+}
+
+type rejectCommand struct{ steerFlags }
+
+func (rejectCommand) Help() string {
+	return `Rejects the merge of a task that waits for your approval: the task goes back to the developer with your reason, which comes first in its prompt. The critic and the auditor see it too, to check that it is done. For a task that does not wait for approval, use signalbox rework.
+
+Without a text, your editor opens (VISUAL or EDITOR), with the change and the findings so far as comments.
+
+Examples:
+
+    signalbox reject T3 'the message must name the file'
+    signalbox reject T3 - < review.txt
+    signalbox reject T3`
+}
+
+func (c *rejectCommand) Run(p *program) error { return c.rework(p, orderReject, "the reason") }
+
+type reworkCommand struct{ steerFlags }
+
+func (reworkCommand) Help() string {
+	return `Sends a task back to the developer with what you want, in whatever phase it is, as long as it is not merged. It comes first in the developer's prompt, before the findings of critics and auditors, until the developer has delivered work that passes its checks. Critics and auditors see it too. An agent that works on the task is stopped; what a developer has changed stays. Open questions about it are withdrawn, and earlier failures no longer count.
+
+Without a text, your editor opens (VISUAL or EDITOR), with the findings so far as comments.
+
+Examples:
+
+    signalbox rework T3 'use the parser in internal/text instead of a new one'
+    signalbox rework T3 - < notes.txt
+    signalbox rework T3`
+}
+
+func (c *reworkCommand) Run(p *program) error {
+	return c.rework(p, orderRework, "what you want")
+}
+
+type tellCommand struct{ steerFlags }
+
+func (tellCommand) Help() string {
+	return `Gives words to the agent whose turn on a task is next, whatever its role, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent has them in its prompt. To have something changed, use signalbox rework.
+
+Without a text, your editor opens (VISUAL or EDITOR).
+
+Examples:
+
+    signalbox tell T3 'the test database is at db.test:5432 today'
+    signalbox tell T3 - < notes.txt`
+}
+
+func (c *tellCommand) Run(p *program) error {
+	decide := func(id, text string) rules.Command { return rules.Tell{Work: id, Text: text, Actor: p.actor(c.Actor)} }
+	return c.order(p, string(orderTell), "the message", decide, func(ctx context.Context, b *box.Box, command rules.Command) error {
+		a, err := crew.Tell(ctx, b, command.(rules.Tell))
+		if err != nil {
+			return err
+		}
+		done := "the next agent gets it in its prompt"
+		if a.Lease != nil && crew.Listens(b, a.Lease.Role, a.Work) {
+			done = fmt.Sprintf("the %s gets it now, or else the next agent in its prompt", a.Lease.Role)
+		}
+		return c.print(p, orderTell, a, done)
+	})
+}
