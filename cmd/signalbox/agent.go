@@ -55,25 +55,25 @@ func (c *agentCommand) Run(p *program) error {
 	defer stop()
 	p.quiet = true
 	if p.socket() != "" { // the run has the ledger, and names the box
-		return c.work(ctx, p, p.getenv(boxVariable), string(task), p.reportTurn)
+		conf, err := p.settingsOfRun()
+		if err != nil {
+			return err
+		}
+		return c.work(ctx, p, conf, p.getenv(boxVariable), string(task), p.reportTurn)
 	}
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		return c.work(ctx, p, b.Dir, string(task), turnlog.To(b.Engine, cmp.Or(p.getenv(sessionVariable), p.actor(""))))
+	return p.withBoxOptions(ctx, c.boxFlag, p.runOptions(c.boxFlag), func(b *box.Box) error {
+		return c.work(ctx, p, b.Config, b.Dir, string(task), turnlog.To(b.Engine, cmp.Or(p.getenv(sessionVariable), p.actor(""))))
 	})
 }
 
-// work does a task, with the configuration in the folder of a box. In a sandbox, logs and conversations are kept in the home folder.
-func (c *agentCommand) work(ctx context.Context, p *program, dir, task string, record func(context.Context, turnlog.Signal) error) error {
+// work does a task. dir is the folder of the box. In a sandbox, logs and conversations are kept in the home folder.
+func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
 	keep := dir
 	if p.getenv(contain.NestedVariable) != "" && sandbox.Contained() {
 		keep = filepath.Join(p.getenv("HOME"), ".local", "state", "signalbox")
 		if err := os.MkdirAll(keep, 0o700); err != nil {
 			return err
 		}
-	}
-	conf, err := config.Load(dir)
-	if err != nil {
-		return err
 	}
 	here, err := os.Getwd()
 	if err != nil {

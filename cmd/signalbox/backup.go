@@ -51,7 +51,7 @@ func (c *backupCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted() // so that an incomplete file is removed
 	defer stop()
-	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, func(l *box.Ledger) error {
+	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
 		opts := box.BackupOptions{Version: currentBuild().Version, Force: c.Force, Progress: p.progress("backed up")}
 		var (
 			done box.BackupResult

@@ -103,7 +103,11 @@ func (p *program) findBox(f boxFlag) (string, error) {
 
 // withBox opens the box, calls do, and signs what it wrote.
 func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) error) error {
-	return withOpened(ctx, p, f, box.Open, func(b *box.Box) error {
+	return p.withBoxOptions(ctx, f, p.workOptions(f), do)
+}
+
+func (p *program) withBoxOptions(ctx context.Context, f boxFlag, o *box.Options, do func(*box.Box) error) error {
+	return withOpened(ctx, p, f, box.Open, o, func(b *box.Box) error {
 		err := do(b)
 		if b.Wrote() && p.getenv(sessionVariable) == "" {
 			p.sign(b)
@@ -115,22 +119,22 @@ func (p *program) withBox(ctx context.Context, f boxFlag, do func(*box.Box) erro
 // withReadOnlyBox opens the box read-only.
 func (p *program) withReadOnlyBox(f boxFlag, look func(context.Context, *box.Box) error) error {
 	ctx := context.Background()
-	return withOpened(ctx, p, f, box.OpenReadOnly, func(b *box.Box) error { return look(ctx, b) })
+	return withOpened(ctx, p, f, box.OpenReadOnly, p.readOptions(f), func(b *box.Box) error { return look(ctx, b) })
 }
 
 // withLedger opens only the ledger, which also works if its events cannot be applied.
 func (p *program) withLedger(f boxFlag, do func(context.Context, *box.Ledger) error) error {
 	ctx := context.Background()
-	return withOpened(ctx, p, f, box.OpenLedger, func(l *box.Ledger) error { return do(ctx, l) })
+	return withOpened(ctx, p, f, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error { return do(ctx, l) })
 }
 
 // withOpened finds the box, opens it, calls do, and closes it.
-func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(context.Context, string, *box.Options) (B, error), do func(B) error) error {
+func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open func(context.Context, string, *box.Options) (B, error), o *box.Options, do func(B) error) error {
 	dir, err := p.findBox(f)
 	if err != nil {
 		return err
 	}
-	b, err := open(ctx, dir, p.boxOptions())
+	b, err := open(ctx, dir, o)
 	if err != nil {
 		return err
 	}

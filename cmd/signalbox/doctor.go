@@ -9,6 +9,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/doctor"
+	"signalbox/internal/team"
 )
 
 type doctorCommand struct {
@@ -38,16 +39,19 @@ func (c *doctorCommand) Run(p *program) error {
 	var settings *config.Config
 	opts := box.DoctorOptions{Options: *p.boxOptions(), Version: currentBuild().Version}
 	opts.Dir, opts.FindError = p.findBox(c.boxFlag)
+	var shared *team.Shared
 	if opts.FindError == nil {
-		if loaded, err := config.Load(opts.Dir); err == nil { // box.Doctor reports the error
+		loaded, found, err := p.runSettings(ctx, c.boxFlag, p.projectRoot(c.boxFlag, opts.Dir), opts.Dir)
+		opts.Load = func(context.Context, string) (*config.Config, error) { return loaded, err } // box.Doctor reports the error
+		if shared = found; err == nil {
 			settings, opts.Agents, opts.Slots = loaded, doctor.Commands(loaded), loaded.Slots
 		}
 	}
-	checks := box.Doctor(ctx, opts)
+	checks := append(box.Doctor(ctx, opts), teamChecks(shared, settings != nil)...)
 	if settings != nil {
 		root := p.projectRoot(c.boxFlag, opts.Dir)
 		checks = doctor.Complete(ctx, settings, root, opts.Dir, checks)
-		b, err := box.OpenReadOnly(ctx, opts.Dir, p.boxOptions())
+		b, err := box.OpenReadOnly(ctx, opts.Dir, &opts.Options)
 		if err != nil { // box.Doctor reports it
 			b = nil
 		}
@@ -76,6 +80,29 @@ func (c *doctorCommand) Run(p *program) error {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is a problem")}
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d problems", problems)}
+}
+
+// teamChecks describes the team's configuration, if there is one. used means that it is used.
+func teamChecks(shared *team.Shared, used bool) (checks []box.Check) {
+	const name = "team"
+	if shared == nil {
+		return nil
+	}
+	if shared.Files != nil && used {
+		trust := "trusted"
+		if shared.Harmless {
+			trust = "it needs no trust"
+		}
+		checks = append(checks, box.Check{Name: name, Health: box.Healthy, Detail: shared.Name() + ", " + trust})
+	}
+	if len(shared.Modified) > 0 {
+		what, fix, _ := strings.Cut(shared.ModifiedNote(), "; ")
+		checks = append(checks, box.Check{Name: name, Health: box.Warning, Detail: what, Fix: fix})
+	}
+	if shared.Files != nil && shared.Commit == "" {
+		checks = append(checks, box.Check{Name: name, Health: box.Warning, Detail: "it is used as it is, because there is no commit yet", Fix: "commit " + config.FileName})
+	}
+	return checks
 }
 
 func (p *program) printChecks(checks []box.Check) error {

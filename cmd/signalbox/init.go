@@ -2,24 +2,33 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
+	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/durable"
+	"signalbox/internal/team"
 )
 
 type initCommand struct {
 	Dir  string `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Team bool   `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
 	JSON bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (initCommand) Help() string {
 	return `Creates a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore that keeps the box out of git. The private key that signs checkpoints is written to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names. It is never printed. The public key is printed: keep a copy elsewhere, to check proofs and backups of the box.
 
+With --team, it writes only a commented signalbox.yaml to the top of the repository, for you to commit: the configuration that everybody who works on the repository shares. docs/configuration.md explains how the two are combined.
+
 Examples:
 
     signalbox init
+    signalbox init --team
     signalbox init ~/work/project
     SIGNALBOX_KEY=/etc/signalbox/project.key signalbox init --json`
 }
@@ -27,6 +36,9 @@ Examples:
 func (c *initCommand) Run(p *program) error {
 	if err := p.operatorOnly("create a box"); err != nil {
 		return err
+	}
+	if c.Team {
+		return c.initTeam(p)
 	}
 	created, err := box.Init(context.Background(), filepath.Join(c.Dir, box.FolderName), p.actor(""), p.boxOptions())
 	if err != nil {
@@ -37,5 +49,31 @@ func (c *initCommand) Run(p *program) error {
 	}
 	_, err = fmt.Fprintf(p.out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox run plan.md\n",
 		printable(created.Dir), created.PublicKey, printable(created.KeyFile), printable(filepath.Join(created.Dir, config.FileName)))
+	return err
+}
+
+// teamFile is the JSON answer with --team.
+type teamFile struct {
+	File string `json:"file"`
+}
+
+// initTeam writes the configuration for a team.
+func (c *initCommand) initTeam(p *program) error {
+	shared, err := team.Read(context.Background(), c.Dir, "")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(shared.Root, config.FileName)
+	err = durable.Create(name, []byte(config.TeamTemplate), 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists already", name), Hint: "edit it, and commit it"}
+	}
+	if err != nil {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the configuration: %w", err), Hint: "choose a folder that you may write to"}
+	}
+	if c.JSON {
+		return p.printJSON(teamFile{name}, "")
+	}
+	_, err = fmt.Fprintf(p.out, "created %s\n\nNext:\n  1. name your agents and checks in it, and commit it\n  2. signalbox trust\n  3. signalbox doctor\n", printable(name))
 	return err
 }

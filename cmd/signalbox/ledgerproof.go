@@ -129,7 +129,7 @@ func (c *ledgerCheckpointCommand) Run(p *program) error {
 		return err
 	}
 	ctx := context.Background()
-	return withOpened(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
+	return withOpened(ctx, p, c.boxFlag, box.Open, p.workOptions(c.boxFlag), func(b *box.Box) error {
 		checkpoint, err := b.Sign(ctx)
 		if err != nil {
 			return err

@@ -64,15 +64,12 @@ func (c *mcpCommand) Run(p *program) error {
 		}
 		token = hex.EncodeToString(random)
 	}
-	var clients []mcpserver.Client
-	if c.HTTP != "" {
-		var err error
-		if clients, err = p.mcpClients(c.boxFlag); err != nil {
-			return err
-		}
+	clients, err := p.mcpClients(ctx, c.boxFlag, c.HTTP != "")
+	if err != nil {
+		return err
 	}
 	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
-		Version: currentBuild().Version, Box: p.boxOptions(), Session: p.getenv(sessionVariable), Secret: p.getenv(secretVariable),
+		Version: currentBuild().Version, Box: p.workOptions(c.boxFlag), Session: p.getenv(sessionVariable), Secret: p.getenv(secretVariable),
 		Crew:   p.getenv(attemptVariable) != "", // only set by a crew
 		Client: mcpserver.Client{Name: p.actor(c.Actor), Roles: c.Roles, Token: token}, Clients: clients,
 		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Hosts: c.Hosts,
@@ -92,8 +89,9 @@ func (c *mcpCommand) Run(p *program) error {
 	return errors.Join(ignoreInterrupt(err), server.Close())
 }
 
-// mcpClients returns the clients that the configuration of the box names, with their tokens. Without a box there are none.
-func (p *program) mcpClients(f boxFlag) ([]mcpserver.Client, error) {
+// mcpClients returns the clients that the configuration of the box names, with their tokens. Without a box, and without HTTP, there are
+// none. It fails if the configuration may not be used; without HTTP, calls report what is wrong with it.
+func (p *program) mcpClients(ctx context.Context, f boxFlag, http bool) ([]mcpserver.Client, error) {
 	dir, err := p.findBox(f)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil, nil
@@ -101,7 +99,10 @@ func (p *program) mcpClients(f boxFlag) ([]mcpserver.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := config.Load(dir)
+	conf, err := p.workOptions(f).Load(ctx, dir)
+	if !http && (err == nil || signalbox.CodeOf(err) == signalbox.CodeUsage) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,8 @@ func (c *notifyTestCommand) Run(p *program) error {
 	if err := p.operatorOnly("send notifications"); err != nil {
 		return err
 	}
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	ctx := context.Background()
+	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.runOptions(c.boxFlag), func(b *box.Box) error {
 		root, err := filepath.Abs(p.projectRoot(c.boxFlag, b.Dir))
 		if err != nil {
 			return err

@@ -95,7 +95,7 @@ func (c *oracleCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+	return p.withBoxOptions(ctx, c.boxFlag, p.runOptions(c.boxFlag), func(b *box.Box) error {
 		s, err := c.find(folder)
 		if err != nil {
 			return err
@@ -119,14 +119,10 @@ func (c *oracleCommand) Run(p *program) error {
 
 // setup opens the oracle.
 func (c *oracleCommand) setup(ctx context.Context, p *program, dir string, b *box.Box, question string) (*setup.Setup, error) {
-	conf, err := config.Load(dir)
-	if err != nil {
-		return nil, err
-	}
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return nil, err
 	}
-	o, err := setup.Open(ctx, conf, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: currentBuild().Version, Record: turnlog.To(b.Engine, p.actor("")),
+	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: currentBuild().Version, Record: turnlog.To(b.Engine, p.actor("")),
 		Project: filepath.Join(dir, ".."), Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Limits: c.limits(), Question: question,
 		Starting: func(server string) { p.notef("starting %s", server) }})
 	if err != nil {

@@ -48,6 +48,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	if err != nil {
 		return err
 	}
+	p.stopping = stops(what)
 	f.Reason = reason // also if the order is carried out in several steps
 	build := func(id string) rules.Command {
 		return rules.Order{What: what, Work: id, Reason: reason, Actor: p.actor(f.Actor)}

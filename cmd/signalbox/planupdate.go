@@ -62,11 +62,11 @@ func (c *planUpdateCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if c.DryRun {
-		return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error { return c.update(ctx, p, b, text) })
-	}
 	ctx, stop := untilInterrupted()
 	defer stop()
+	if c.DryRun {
+		return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.workOptions(c.boxFlag), func(b *box.Box) error { return c.update(ctx, p, b, text) })
+	}
 	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error { return c.update(ctx, p, b, text) })
 }
 

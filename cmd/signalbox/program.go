@@ -23,6 +23,8 @@ type program struct {
 
 	// quiet suppresses notes. Commands set it when a program reads the answer.
 	quiet bool
+	// stopping means that the command only stops work, which it does whatever the team's configuration is.
+	stopping bool
 
 	// draft is the file with a text that the user wrote in an editor, "" if there is none.
 	draft string
@@ -54,6 +56,8 @@ type commands struct {
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
 
 	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
+	Trust  trustCommand   `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
+	Config configCommands `cmd:"" help:"Show the configuration that counts."`
 	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`
 	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
 	Blob   blobCommands   `cmd:"" help:"Read or redact the output of agents."`

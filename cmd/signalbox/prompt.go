@@ -41,7 +41,8 @@ Examples:
 const defaultPlan = "plan.md"
 
 func (c *promptCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	ctx := context.Background()
+	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.workOptions(c.boxFlag), func(b *box.Box) error {
 		root := p.projectRoot(c.boxFlag, b.Dir)
 		file, err := c.planFile(p, b, root)
 		if err != nil {

@@ -96,36 +96,34 @@ type run struct {
 	options    crew.Options
 	background []func(context.Context, *box.Box) // run during the work, until their context is done
 
-	dir     string // of the box
-	root    string // of the project; "" means that prepare finds it
-	project crew.Project
-	plan    *plan.Plan
+	dir      string // of the box
+	root     string // of the project; "" means that prepare finds it
+	settings *config.Config
+	project  crew.Project
+	plan     *plan.Plan
 }
 
 // prepare checks the plan, the configuration, the repository and the agents before anything starts. It creates a box if there is none.
 func (r *run) prepare(p *program, f boxFlag) error {
+	ctx := context.Background()
 	dir, err := p.findBox(f)
 	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
-	settings := config.Default()
-	if err == nil {
-		settings, err = config.Load(dir)
-	}
-	if err != nil && !create {
-		return err
-	}
-	if r.plan, err = plan.Parse(r.name, r.text, &plan.Options{Drafts: settings.Analyst()}); err != nil {
-		return p.planError(err)
-	}
-	ctx := context.Background()
 	if create {
-		root, err := filepath.Abs(".")
-		if err != nil {
-			return err
-		}
-		dir = filepath.Join(root, box.FolderName)
+		dir, err = filepath.Abs(box.FolderName)
+	}
+	if err != nil {
+		return err
 	}
 	if r.root == "" {
 		r.root = p.projectRoot(f, dir)
+	}
+	settings, shared, err := p.runSettings(ctx, f, r.root, dir)
+	if err != nil {
+		return err
+	}
+	r.settings, r.options.Team = settings, shared
+	if r.plan, err = plan.Parse(r.name, r.text, &plan.Options{Drafts: settings.Analyst()}); err != nil {
+		return p.planError(err)
 	}
 	if r.project, err = crew.FindProject(ctx, settings, r.root, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
@@ -144,6 +142,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		}
 		return err
 	}
+	p.noteShared(shared)
 	for _, note := range settings.Notes() {
 		p.notef("%s", note)
 	}
@@ -183,7 +182,9 @@ func (p *program) projectRoot(f boxFlag, dir string) string {
 func (r *run) run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	b, err := box.Open(ctx, r.dir, p.boxOptions())
+	o := p.boxOptions()
+	o.Load = func(context.Context, string) (*config.Config, error) { return r.settings, nil }
+	b, err := box.Open(ctx, r.dir, o)
 	if err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	settings, err := config.Load(dir)
+	settings, _, err := p.settings(context.Background(), p.projectRoot(c.boxFlag, dir), dir)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -186,6 +187,50 @@ otherwise: {parts: [{text: %[1]s}]}
 	return w
 }
 
+// shareHostileSettings commits a configuration for a team with hostile text.
+func (w *terminalWorld) shareHostileSettings() {
+	w.t.Helper()
+	w.write("signalbox.yaml", "notify: {command: [echo, "+strconv.QuoteToASCII(hostile)+"]}\n")
+	if err := os.MkdirAll(filepath.Join(w.dir, "prompts"), 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	w.write("prompts/critic.md", hostile)
+	for _, args := range [][]string{{"git", "add", "signalbox.yaml", "prompts"}, {"git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "team"}} {
+		if out, err := w.command("", args...).CombinedOutput(); err != nil {
+			w.t.Fatalf("%q: %v: %s", args, err, out)
+		}
+	}
+}
+
+// TestTrustAsks answers the question of signalbox trust on a terminal.
+func TestTrustAsks(t *testing.T) {
+	w := newTerminalWorld(t)
+	w.shareHostileSettings()
+	for _, tt := range []struct {
+		typed   string
+		trusted bool
+	}{{"\n", false}, {"no\n", false}, {"yess\n", false}, {"\x04", false}, {"y\n", true}} {
+		master, slave := openTerminal(t)
+		cmd := w.command("", "signalbox", "trust")
+		cmd.Stdin = slave
+		if _, err := master.WriteString(tt.typed); err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.CombinedOutput()
+		slave.Close()
+		master.Close()
+		if !strings.Contains(string(out), "[y/N] ") || (err == nil) != tt.trusted {
+			t.Errorf("%q: %v: %s", tt.typed, err, out)
+		}
+		if found := unsafeCharacter(string(out)); found != "" {
+			t.Errorf("%q: the output has %s", tt.typed, found)
+		}
+		if err := w.command("", "signalbox", "prompt", "developer", "A", "--plan", "plan.md").Run(); (err == nil) != tt.trusted {
+			t.Errorf("after %q: %v", tt.typed, err)
+		}
+	}
+}
+
 // digests returns the blobs of the box.
 func (w *terminalWorld) digests() []string {
 	w.t.Helper()
@@ -356,6 +401,14 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	shown("manual", hostile)
 	quiet("version")
 	shown("version", hostile)
+
+	shown("config show")
+	shown("config show", "--json")
+	w.shareHostileSettings()
+	shown("trust", "--show")
+	shown("trust", "--show", "--json")
+	shown("trust", "--yes")
+	shown("config show")
 
 	for _, path := range commandPaths(t) {
 		if !tested[path] {

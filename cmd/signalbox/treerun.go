@@ -128,7 +128,7 @@ func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), 
 	}
 	site := contain.Site{Host: contain.ThisHost(), Config: config.Default()}
 	if dir, err := p.findBox(c.boxFlag); err == nil {
-		if site.Config, err = config.Load(dir); err != nil {
+		if site.Config, _, err = p.runSettings(context.Background(), c.boxFlag, p.projectRoot(c.boxFlag, dir), dir); err != nil {
 			return tools, end, err
 		}
 		if site.Box, err = filepath.Abs(dir); err != nil {

@@ -1,15 +1,18 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"slices"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/team"
 )
 
 type workerCommand struct {
@@ -43,7 +46,14 @@ func (c *workerCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return withOpened(ctx, p, c.boxFlag, box.Open, func(b *box.Box) error {
+	var shared *team.Shared
+	o := p.boxOptions()
+	o.Load = func(ctx context.Context, dir string) (settings *config.Config, err error) {
+		settings, shared, err = p.runSettings(ctx, c.boxFlag, p.projectRoot(c.boxFlag, dir), dir)
+		return settings, err
+	}
+	return withOpened(ctx, p, c.boxFlag, box.Open, o, func(b *box.Box) error {
+		p.noteShared(shared)
 		project, err := crew.FindProject(ctx, b.Config, p.projectRoot(c.boxFlag, b.Dir), b.Dir)
 		if err != nil {
 			return err
@@ -61,6 +71,6 @@ func (c *workerCommand) Run(p *program) error {
 		}
 		p.warnSandbox(missing)
 		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
-		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Stay: true}, nil})
+		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Stay: true, Team: shared}, nil})
 	})
 }

@@ -9,6 +9,11 @@ import (
 // Protects reports whether a path, with slashes and relative to the top of the repository, is protected. A pattern that matches a
 // folder protects everything in it. Case is ignored, because on some systems two names that differ only in case are one file.
 func (c *Config) Protects(name string) bool {
+	for segment := range strings.SplitSeq(fold(name), "/") {
+		if segment == boxFolder {
+			return true
+		}
+	}
 	return c.anyPattern(name, func(pattern, segments []string) bool {
 		for i := range segments {
 			if matches(pattern, segments[:i+1]) {
@@ -34,9 +39,11 @@ func (c *Config) ProtectsBelow(name string) bool {
 	})
 }
 
-// alwaysProtected are the patterns that need not be named: the team's configuration, which a task could also add, and a box, which
-// would bring a configuration of its own.
-var alwaysProtected = []string{FileName, ".signalbox"}
+// alwaysProtected are the patterns that need not be named: the team's configuration, which a task could also add.
+var alwaysProtected = []string{FileName}
+
+// boxFolder is the name of a box, which is protected in every folder: a task could add one with a configuration of its own.
+const boxFolder = ".signalbox"
 
 // anyPattern reports whether a pattern matches a path as they are, or in lower case.
 func (c *Config) anyPattern(name string, match func(pattern, segments []string) bool) bool {

@@ -18,10 +18,11 @@ import (
 const TemplateFolder = "prompts"
 
 // TeamTemplate is Template for the top of a repository.
-var TeamTemplate = `## The configuration that everybody who works on this repository shares. Commit it: what counts is the version in the last commit
-## of the base branch. Settings in .signalbox/signalbox.yaml, which is not committed, count before these. What runs programs
-## or allows more than the defaults counts only after "signalbox trust". prompts/ROLE.md next to this file replaces the prompt of a role.
-` + Template[strings.Index(Template, "\n")+1:]
+var TeamTemplate = `## The configuration that everybody who works on this repository shares. What counts is the last commit of the base branch. Settings
+## in .signalbox/signalbox.yaml, which is not committed, count before these. "signalbox trust" decides whether this file may run
+## programs on a machine. Every setting is optional: to change one, remove the "# " in front of it. The values are the defaults; a block
+## marked "Example:" shows values of your own instead. Reference: docs/configuration.md. Write times as 90s, 15m or 2h.` +
+	Template[strings.Index(Template, "\n\n"):]
 
 // Team is the configuration that a team shares in its repository. Settings of the box count before those of the team.
 type Team struct {

@@ -225,7 +225,7 @@ func TestTeamFiles(t *testing.T) {
 	if got, want := c.RoleOf(signalbox.RoleDeveloper).Slots, defaultRole(signalbox.RoleDeveloper).Slots; got != want {
 		t.Errorf("%d developers, want %d", got, want)
 	}
-	for _, name := range []string{"signalbox.yaml", "Signalbox.YAML", "prompts/x", "trees/a.lua", "ask/identity.md", ".signalbox/signalbox.yaml", ".signalbox"} {
+	for _, name := range []string{"signalbox.yaml", "Signalbox.YAML", "prompts/x", "trees/a.lua", "ask/identity.md", ".signalbox/signalbox.yaml", ".signalbox", "sub/.SignalBox/x"} {
 		if !c.Protects(name) {
 			t.Errorf("%s is not protected", name)
 		}

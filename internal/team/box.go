@@ -9,8 +9,8 @@ import (
 )
 
 // checkBox refuses a box that came with the repository around it: its configuration would count without trust. r is the repository
-// around the folder dir, or nil. It reports whether the box is in a repository; a box that is not may have come with an archive.
-func checkBox(ctx context.Context, r *repository, dir, box string) (inRepository bool, err error) {
+// around the folder dir, or nil. It reports whether the box is at the top of a repository; a box that is not may have come with an archive.
+func checkBox(ctx context.Context, r *repository, dir, box string) (atTop bool, err error) {
 	box, err = filepath.Abs(box)
 	if err != nil {
 		return false, err
@@ -37,9 +37,9 @@ func checkBox(ctx context.Context, r *repository, dir, box string) (inRepository
 	}
 	tracked, err := r.findTracked(filepath.ToSlash(below))
 	if err != nil || tracked == "" {
-		return true, err
+		return parent == top, err
 	}
-	return true, refuse("if you made it, remove it from git: git rm -r --cached "+filepath.ToSlash(below)+"; if not, look at it before you delete it",
+	return false, refuse("if you made it, remove it from git: git rm -r --cached "+filepath.ToSlash(below)+"; if not, look at it before you delete it",
 		"the box %s came with the repository (git tracks %s), so it is not used: its configuration could run anything", box, tracked)
 }
 

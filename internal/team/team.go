@@ -38,7 +38,7 @@ type Shared struct {
 	Files  map[string][]byte
 	// Harmless means that the files may be used without trust.
 	Harmless bool
-	// LooseBox means that the box is not in a repository, which would tell whether it came from elsewhere.
+	// LooseBox means that the box is not at the top of a repository, which would tell whether it came from elsewhere.
 	LooseBox bool
 	// Modified are the files of the working copy that differ from those of the commit, and so are not used.
 	Modified []string
@@ -67,11 +67,11 @@ func Read(ctx context.Context, dir, box string) (*Shared, error) {
 	}
 	s := &Shared{}
 	if box != "" {
-		inRepository, err := checkBox(ctx, r, dir, box)
+		atTop, err := checkBox(ctx, r, dir, box)
 		if err != nil {
 			return nil, err
 		}
-		s.LooseBox = !inRepository
+		s.LooseBox = !atTop
 	}
 	src, err := openSource(r, dir)
 	if err != nil {

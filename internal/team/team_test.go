@@ -399,6 +399,14 @@ func TestCommittedBox(t *testing.T) {
 	p := newProject(t)
 	p.write(".signalbox/signalbox.yaml", hostile)
 	p.commit("a", "x")
+	if p.read().LooseBox {
+		t.Error("a box at the top of a repository counts as loose")
+	}
+	// An archive that was unpacked in a repository.
+	p.write("unpacked/.signalbox/signalbox.yaml", hostile)
+	if s, err := Read(t.Context(), filepath.Join(p.dir, "unpacked"), filepath.Join(p.dir, "unpacked", ".signalbox")); err != nil || !s.LooseBox {
+		t.Errorf("a box below the top of a repository: %+v, %v", s, err)
+	}
 	if c := p.mustUse("the box is the user's"); len(c.Checks) != 1 {
 		t.Errorf("checks %v", c.Checks)
 	}

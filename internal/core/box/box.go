@@ -31,6 +31,15 @@ type Options struct {
 	KeyFile string
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
+	// Load returns the configuration for the box in a folder; nil means config.Load.
+	Load func(ctx context.Context, dir string) (*config.Config, error)
+}
+
+func (o *Options) load(ctx context.Context, dir string) (*config.Config, error) {
+	if o.Load == nil {
+		return config.Load(dir)
+	}
+	return o.Load(ctx, dir)
 }
 
 // Find returns the folder of the box to use: the named one or, if named is "", .signalbox in the folder start or its nearest
@@ -213,7 +222,7 @@ func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) 
 
 // newBox loads the configuration and the state. On an error it closes the ledger.
 func newBox(ctx context.Context, l *Ledger) (*Box, error) {
-	configuration, err := config.Load(l.Dir)
+	configuration, err := l.options.load(ctx, l.Dir)
 	if err != nil {
 		l.Close()
 		return nil, err

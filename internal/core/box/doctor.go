@@ -98,7 +98,7 @@ func Doctor(ctx context.Context, opts DoctorOptions) []Check {
 		d.checkRepository(ctx)
 	}
 	if d.checkBox() {
-		d.checkConfig()
+		d.checkConfig(ctx)
 		d.checkLocks(ctx)
 		d.checkDisk()
 		d.checkLedger(ctx)
@@ -238,8 +238,8 @@ func (d *doctor) checkBox() bool {
 	return true
 }
 
-func (d *doctor) checkConfig() {
-	if _, err := config.Load(d.Dir); err != nil {
+func (d *doctor) checkConfig(ctx context.Context) {
+	if _, err := d.load(ctx, d.Dir); err != nil {
 		d.fault(Problem, "configuration", err, "fix "+config.FileName)
 		return
 	}

@@ -97,6 +97,12 @@ func (l *Ledger) privateKey() (string, error) {
 	return private, nil
 }
 
+// HasKey reports whether the box's private key is on this host, as it is where the box was created.
+func (l *Ledger) HasKey() bool {
+	_, err := l.privateKey()
+	return err == nil
+}
+
 // readKey reads a private key, which only its owner must be able to read.
 func readKey(name string) (string, error) {
 	f, err := os.Open(name)

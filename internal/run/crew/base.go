@@ -2,6 +2,7 @@ package crew
 
 import (
 	"context"
+	"slices"
 
 	"signalbox/internal/core/rules"
 )
@@ -22,6 +23,9 @@ func (c *Crew) observeBase(ctx context.Context, start bool) {
 	}
 	known := c.knownBase() // before looking, so that the rules can tell whether a merge was recorded meanwhile
 	now, err := repo.BaseCommit(ctx)
+	if err == nil {
+		c.noteTeam(ctx, now)
+	}
 	if err == nil && now != known {
 		seen := rules.ObserveBase{Known: known, Commit: now, Start: start, Actor: c.opts.Actor}
 		if known != "" {
@@ -32,6 +36,19 @@ func (c *Crew) observeBase(ctx context.Context, start bool) {
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("cannot look at the base branch", "error", detail(err))
 	}
+}
+
+// noteTeam says, once, that the base branch has another version of the team's configuration than the one that the crew works with.
+func (c *Crew) noteTeam(ctx context.Context, base string) {
+	shared := c.opts.Team
+	if shared == nil || shared.Commit == "" || shared.Commit == base || c.settled.Load() {
+		return
+	}
+	changed, err := c.project.Repo.Differing(ctx, shared.Commit, base)
+	if err != nil || !slices.ContainsFunc(changed, shared.Uses) || c.settled.Swap(true) {
+		return
+	}
+	c.log.Warn("the team's configuration has changed on " + c.branch + "; this run keeps the one that it started with, and the next run uses the new one")
 }
 
 // restoreBranch puts the branch of the session's task back on the commit that counts, and records if somebody moved it elsewhere. What

@@ -107,7 +107,7 @@ func (s *session) dropLargeFiles(ctx context.Context, base, commit string) (stri
 // protectedEdits returns the protected files that a commit edits relative to the base.
 func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]string, error) {
 	repo, c := s.crew.project.Repo, s.crew.box.Config
-	if commit == "" || len(c.Protected) == 0 {
+	if commit == "" {
 		return nil, nil
 	}
 	return repo.ProtectedEdits(ctx, base, commit, c)

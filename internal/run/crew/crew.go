@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"signalbox"
@@ -24,6 +25,7 @@ import (
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
+	"signalbox/internal/team"
 )
 
 // Options configure a crew.
@@ -44,6 +46,8 @@ type Options struct {
 	// MCP serves MCP to the agent of a session, on a connection over which it sends and gets messages, one per line, until the connection or
 	// ctx ends. What the agent does must go through the rules as that session. Nil means that agents have no MCP server.
 	MCP func(ctx context.Context, b *box.Box, agent AgentSession, conn io.ReadWriter) error
+	// Team is the team's configuration, to say when it changes on the base branch. Nil means that it is not known.
+	Team *team.Shared
 	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
 	Live func(Activity)
 	// Log receives diagnostics; nil discards them.
@@ -101,6 +105,7 @@ type Crew struct {
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
 	warned  map[string]bool // work that cannot be checked; used by the dispatching goroutine only
+	settled atomic.Bool     // it was said that the team's configuration has changed
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -118,6 +123,9 @@ type Crew struct {
 type Outcome struct {
 	rules.Status
 }
+
+// TeamVariable is the environment variable with the folder of the team's configuration that a run uses, for its agents that are trees.
+const TeamVariable = "SIGNALBOX_TEAM"
 
 // TreesFolder is the folder in a box that contains the worktrees of its tasks.
 const TreesFolder = "trees"

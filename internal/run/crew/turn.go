@@ -120,12 +120,16 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 
 // environment tells the agent, and the programs it starts, who it is.
 func (s *session) environment(attempt int) []string {
-	return []string{
+	all := []string{
 		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
 		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
 		agentsocket.Variable + "=" + s.socket,
 		"GIT_NO_REPLACE_OBJECTS=1", // a reviewer's git shows the commits as they are
 	}
+	if copied := s.crew.box.Config.Team; copied != "" {
+		all = append(all, TeamVariable+"="+copied)
+	}
+	return all
 }
 
 // runProgram starts the program, listens to it, and returns when it has ended.

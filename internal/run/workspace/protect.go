@@ -98,6 +98,15 @@ func (r *Repo) Changed(ctx context.Context, base, commit string) ([]string, erro
 	return slices.Compact(names), nil
 }
 
+// Differing returns the files that differ between two commits.
+func (r *Repo) Differing(ctx context.Context, from, to string) (names []string, err error) {
+	changes, err := r.compareTrees(ctx, from, to)
+	for _, d := range changes {
+		names = append(names, d.path)
+	}
+	return names, err
+}
+
 // LargeFile is a file that is larger than allowed.
 type LargeFile struct {
 	Path string

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/team"
+)
+
+// What configuration a command uses:
+//
+//   - Commands that start programs, or write to the ledger, use the team's configuration with the box's own over it, and refuse to work if
+//     the team's is not trusted. Orders that stop work are carried out in any case.
+//   - Commands that only read do not need a configuration, and ignore the team's.
+//   - Processes of agents use the box's own. Their folder is a task's working copy, whose commits do not count.
+
+// settings returns the configuration for the box in dir and the project in root. dir need not exist.
+func (p *program) settings(ctx context.Context, root, dir string) (*config.Config, *team.Shared, error) {
+	named := dir
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		named = ""
+	}
+	shared, err := team.Read(ctx, root, named)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := shared.Load(team.Store{}, dir)
+	return c, shared, err
+}
+
+// runSettings is settings for commands that start programs. They refuse a box that may have come with an archive.
+func (p *program) runSettings(ctx context.Context, f boxFlag, root, dir string) (*config.Config, *team.Shared, error) {
+	c, shared, err := p.settings(ctx, root, dir)
+	if err == nil && f.Box == "" && p.getenv(boxVariable) == "" { // the user did not name it
+		err = p.checkOwner(ctx, shared, dir)
+	}
+	return c, shared, err
+}
+
+// checkOwner refuses a box that is not at the top of a repository, and was neither created on this machine nor trusted.
+func (p *program) checkOwner(ctx context.Context, shared *team.Shared, dir string) error {
+	if !shared.LooseBox || p.ownsBox(ctx, dir) {
+		return nil
+	}
+	known, err := team.Store{}.Find(shared.Root, dir)
+	if err != nil || known != nil {
+		return err
+	}
+	return team.Untrusted(fmt.Sprintf("the box %s was not created on this machine", dir))
+}
+
+// ownsBox reports whether the key of a box is on this machine. There is no key before the first event.
+func (p *program) ownsBox(ctx context.Context, dir string) bool {
+	l, err := box.OpenLedger(ctx, dir, p.boxOptions())
+	if err != nil {
+		return false
+	}
+	defer l.Close()
+	return l.HasKey()
+}
+
+// workOptions returns the options to open a box for work.
+func (p *program) workOptions(f boxFlag) *box.Options {
+	o := p.boxOptions()
+	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
+		if p.getenv(sessionVariable) != "" {
+			return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
+		}
+		c, _, err := p.settings(ctx, p.projectRoot(f, dir), dir)
+		if p.stopping && err != nil {
+			p.warnf("%v; only the box's own settings count", err)
+			return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
+		}
+		return c, err
+	}
+	return o
+}
+
+// runOptions returns the options to open a box for a command that starts programs.
+func (p *program) runOptions(f boxFlag) *box.Options {
+	o := p.boxOptions()
+	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
+		c, _, err := p.runSettings(ctx, f, p.projectRoot(f, dir), dir)
+		return c, err
+	}
+	return o
+}
+
+// readOptions returns the options to open a box for reading.
+func (p *program) readOptions(f boxFlag) *box.Options {
+	o := p.boxOptions()
+	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
+		return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
+	}
+	return o
+}
+
+// ownSettings returns the box's own configuration. If it is not valid by itself but only together with the team's, it returns both, or the
+// defaults if the team's is not trusted.
+func (p *program) ownSettings(ctx context.Context, root, dir string) (*config.Config, error) {
+	own, err := config.Load(dir)
+	if err == nil {
+		return own, nil
+	}
+	shared, readErr := team.Read(ctx, root, "")
+	if readErr != nil || shared.Files == nil {
+		return nil, err
+	}
+	both, loadErr := shared.Load(team.Store{}, dir)
+	if errors.Is(loadErr, team.ErrUntrusted) {
+		return config.Default(), nil
+	}
+	return both, loadErr
+}
+
+// settingsOfRun returns the configuration of the run that started this process as an agent: a copy of the team's, which agents cannot
+// change, and the box's own.
+func (p *program) settingsOfRun() (*config.Config, error) {
+	dir := p.getenv(boxVariable)
+	copied := p.getenv(crew.TeamVariable)
+	if copied == "" {
+		return config.Load(dir)
+	}
+	shared, err := team.FromCopy(copied)
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadTeam(dir, shared)
+}
+
+// noteShared says which version of the team's configuration counts, if that is not obvious.
+func (p *program) noteShared(shared *team.Shared) {
+	if note := shared.ModifiedNote(); note != "" {
+		p.warnf("%s", note)
+	}
+	if shared.Files != nil && shared.Commit == "" {
+		p.notef("%s is used as it is, because there is no commit yet", shared.Name())
+	}
+}
+
+// stops reports whether an order only stops work.
+func stops(what rules.OrderKind) bool { return what == rules.OrderPause || what == rules.OrderCancel }

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/team"
+)
+
+type trustCommand struct {
+	boxFlag
+	Show   bool     `help:"Only show what needs trust, with its digest." xor:"act"`
+	Revoke bool     `help:"Trust it no longer." xor:"act"`
+	Yes    bool     `help:"Trust it without asking." xor:"act"`
+	Digest nonEmpty `placeholder:"D" help:"Trust it only if this is its digest: the version that you have reviewed."`
+	JSON   bool     `name:"json" help:"Print one JSON object. Without --yes and --revoke, only show."`
+}
+
+func (trustCommand) Help() string {
+	return `Shows what the team's configuration, signalbox.yaml and prompts at the top of the repository, would run on this machine, and asks whether you trust it. Until you do, and again whenever it changes in the last commit, every command refuses to work that would use it. After a change it shows the difference from the version that you trusted.
+
+What it can do: run commands as you, with or without a sandbox, with your environment variables, and tell agents what to do. Settings that can only lower what agents may do or spend (approve, keyed, protected, budget, and slots up to the default) need no trust.
+
+Trust is kept in your configuration folder, for this folder and this box on this machine. If there is no box, one is created. A box that was not created on this machine, and is not at the top of a git repository, needs trust too: its own configuration is shown.
+
+Examples:
+
+    signalbox trust
+    signalbox trust --show
+    signalbox trust --yes --digest 3f1c...
+    signalbox trust --revoke`
+}
+
+// trust is the JSON answer.
+type trust struct {
+	Trusted  bool             `json:"trusted"`
+	Needed   bool             `json:"needed"`
+	Root     string           `json:"root"`
+	Commit   string           `json:"commit,omitempty"`
+	Digest   string           `json:"digest,omitempty"`
+	Files    []string         `json:"files,omitempty"`
+	Settings []config.Setting `json:"settings,omitempty"`
+}
+
+func (c *trustCommand) Run(p *program) error {
+	if err := p.operatorOnly("decide what is trusted"); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	dir, err := p.findBox(c.boxFlag)
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == ""
+	found := dir
+	if create {
+		dir, err = filepath.Abs(box.FolderName)
+	}
+	if err != nil {
+		return err
+	}
+	shared, err := team.Read(ctx, p.projectRoot(c.boxFlag, dir), found)
+	if err != nil {
+		return err
+	}
+	if c.Revoke {
+		return c.revoke(p, shared, dir)
+	}
+	known, err := team.Store{}.Find(shared.Root, dir)
+	if err != nil {
+		return err
+	}
+	foreign := shared.LooseBox && !p.ownsBox(ctx, dir)
+	answer := trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || foreign,
+		Trusted: shared.Trusted(known) && (!foreign || known != nil)}
+	if shared.Files != nil {
+		answer.Digest = shared.Digest()
+		if answer.Settings, err = config.ShowTeam(shared.Files[config.FileName]); err != nil {
+			return err
+		}
+	}
+	if c.Digest != "" && string(c.Digest) != answer.Digest {
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("the configuration has the digest %s, not the one that you reviewed", answer.Digest),
+			Hint: "review it again: signalbox trust --show"}
+	}
+	if !c.JSON {
+		if err := c.describe(p, shared, known, answer, foreign, dir); err != nil {
+			return err
+		}
+	}
+	if answer.Needed && !answer.Trusted && !c.Show && (c.Yes || !c.JSON) {
+		if err := c.decide(p); err != nil {
+			return err
+		}
+		if create {
+			if _, err := box.Init(ctx, dir, p.actor(""), p.boxOptions()); err != nil {
+				return err
+			}
+			p.notef("created a box in %s", dir)
+		}
+		if err := (team.Store{}).Add(shared, dir, time.Now()); err != nil {
+			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot record that you trust it: %w", err), Hint: "check that you may write to your configuration folder and to the box"}
+		}
+		answer.Trusted = true
+		if !c.JSON {
+			_, err := fmt.Fprintln(p.out, "trusted")
+			return err
+		}
+	}
+	if c.JSON {
+		return p.printJSON(answer, "")
+	}
+	return nil
+}
+
+// describe prints what would be trusted.
+func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Record, a trust, foreign bool, dir string) error {
+	if note := shared.ModifiedNote(); note != "" {
+		p.warnf("%s", note)
+	}
+	name := printable(shared.Name())
+	switch {
+	case shared.Files == nil:
+		fmt.Fprintf(p.out, "there is no configuration of a team in %s\n", printable(shared.Root))
+	case shared.Harmless:
+		fmt.Fprintf(p.out, "%s needs no trust: it cannot run anything\n", name)
+	case a.Trusted && !c.Show:
+		fmt.Fprintf(p.out, "%s is trusted\ndigest: %s\n", name, a.Digest)
+	default:
+		if a.Trusted {
+			fmt.Fprintf(p.out, "%s is trusted\n\n", name)
+			known = nil // show all of it
+		} else if known != nil && known.Files != nil {
+			fmt.Fprintf(p.out, "%s has changed since you trusted it on %s\n\n", name, known.Time.Local().Format("2006-01-02"))
+		} else {
+			fmt.Fprintf(p.out, "%s is not trusted yet\n\n", name)
+			known = nil
+		}
+		fmt.Fprintf(p.out, "%s\ndigest: %s\n", shared.Describe(known), a.Digest)
+	}
+	if foreign {
+		own, err := os.ReadFile(filepath.Join(dir, config.FileName))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine. Its own configuration:\n%s", printable(dir), team.DescribeSettings(own, nil))
+	}
+	return p.out.Flush()
+}
+
+// decide asks the user, unless --yes is set.
+func (c *trustCommand) decide(p *program) error {
+	if c.Yes {
+		return nil
+	}
+	if !isTerminal(p.stdin) {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so nobody can be asked"),
+			Hint: "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest"}
+	}
+	fmt.Fprint(p.stderr, "Trust it, so that signalbox may run this on your machine? [y/N] ")
+	line, _ := bufio.NewReader(p.stdin).ReadString('\n') // without an answer it is no
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("it is not trusted, and nothing was changed")}
+	}
+	return nil
+}
+
+func (c *trustCommand) revoke(p *program, shared *team.Shared, dir string) error {
+	if c.Digest != "" {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--revoke cannot be combined with --digest"), Hint: "leave out --digest"}
+	}
+	removed, err := team.Store{}.Remove(shared.Root, dir)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.printJSON(trust{Root: shared.Root, Needed: shared.Files != nil && !shared.Harmless}, "")
+	}
+	text := "no longer trusted"
+	if !removed {
+		text = "it was not trusted"
+	}
+	_, err = fmt.Fprintln(p.out, text)
+	return err
+}
