@@ -18,6 +18,9 @@ const gateScript = `read -r _ <&3 && exec "$@" 3<&-`
 // connectGate returns the two ends of the pipe that opens the gate.
 func connectGate() (ours, theirs *os.File, err error) { return connect(toProgram, false) }
 
+// errNotReady does not occur: a shell opens the gate.
+var errNotReady = errors.New("the process that starts it is not ready")
+
 // killRequest is unused: there are no keepers.
 const killRequest = unix.SIGKILL
 

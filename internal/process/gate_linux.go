@@ -2,9 +2,11 @@ package process
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
@@ -52,7 +54,11 @@ func tryKeeper(policy *sandbox.Policy, s sandbox.Support) error {
 	g := newGate(ours)
 	err = g.send(order{Sandbox: policy, Support: s})
 	if err == nil {
-		err = g.started()
+		err = g.started(cmd.Process, startLimit)
+	}
+	if errors.Is(err, errNotReady) {
+		go cmd.Wait()
+		return err
 	}
 	return errors.Join(err, cmd.Wait())
 }
@@ -114,7 +120,7 @@ func (g *gate) open(p *Process, spec Spec, file, dir string) error {
 	argv := append([]string{file}, spec.Argv[1:]...)
 	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support(), Watched: watched})
 	if err == nil {
-		err = g.started()
+		err = g.started(p.cmd.Process, cmp.Or(spec.startLimit, startLimit))
 	}
 	if err != nil {
 		return startError(spec, err)
@@ -171,16 +177,27 @@ func (g *gate) send(v any) error {
 	return nil // if the keeper was ended in the meantime, that is noticed when it is read from
 }
 
+// startLimit is how long a keeper may take to start a program. It takes some milliseconds, and longer on a busy machine.
+const startLimit = 30 * time.Second
+
+// errNotReady means that a keeper did not start its program in time, for example because a file system that the sandbox shows does not answer.
+// The keeper is killed, and must not be waited for.
+var errNotReady = errors.New("the process that starts it is not ready")
+
 // started waits until the keeper reports that the program runs.
-func (g *gate) started() error {
+func (g *gate) started(keeper *os.Process, limit time.Duration) error {
+	_ = g.socket.SetReadDeadline(time.Now().Add(limit)) // sockets have deadlines
 	var m message
 	switch err := g.in.Decode(&m); {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		_ = keeper.Kill()
+		return fmt.Errorf("%w after %s", errNotReady, limit)
 	case err != nil:
 		return nil // it was ended in the meantime, which Wait reports
 	case m.Err != "":
 		return &keeperError{m.Err, m.Errno}
 	}
-	return nil
+	return g.socket.SetReadDeadline(time.Time{})
 }
 
 // keeperError is an error that a keeper reported.

@@ -77,9 +77,11 @@ type Spec struct {
 	// Sandbox is what the program may do; nil means everything that this process may do.
 	Sandbox *sandbox.Policy
 
-	// For tests: what the system can enforce, nil meaning what it really can; and that it grants no control groups.
+	// For tests: what the system can enforce, nil meaning what it really can; that it grants no control groups; and how long starting may
+	// take.
 	simulated   *sandbox.Support
 	watchLimits bool
+	startLimit  time.Duration
 }
 
 // ID identifies a process. A pid alone does not, because the system reuses pids.

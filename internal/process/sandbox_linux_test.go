@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -533,5 +534,33 @@ func TestConceal(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A keeper that does not start its program in time is killed, and Start returns.
+func TestKeeperIsNotReady(t *testing.T) {
+	var keeper ID
+	spec := shell("echo ran")
+	var out bytes.Buffer
+	spec.Stdout, spec.startLimit = &out, time.Millisecond
+	_, err := Start(spec, func(id ID) error {
+		keeper = id
+		return unix.Kill(id.PID, unix.SIGSTOP)
+	})
+	if !errors.Is(err, errNotReady) || signalbox.CodeOf(err) != signalbox.CodeFailed || signalbox.HintOf(err) == "" {
+		t.Errorf("%v", err)
+	}
+	if left := waitUntilNone(func() (left []member) {
+		if keeper.Alive() {
+			left = append(left, member{})
+		}
+		return left
+	}, time.Minute, nil); left > 0 || out.Len() > 0 {
+		t.Errorf("the keeper is left: %d, output %q", left, out.String())
+	}
+	// Another program starts, however long it then runs.
+	spec.startLimit = 0
+	if exit, out := run(t, spec); exit.Code != 0 || out != "ran\n" {
+		t.Errorf("exit %+v, output %q", exit, out)
 	}
 }

@@ -78,7 +78,9 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if err != nil {
 		p.gate.close()
 		p.Stop(0)
-		p.Wait()
+		if !errors.Is(err, errNotReady) { // such a process may not end, whatever is done to it
+			p.Wait()
+		}
 		return nil, err
 	}
 	return p, nil
@@ -157,6 +159,8 @@ func startError(spec Spec, err error) error {
 	switch {
 	case errors.Is(err, syscall.E2BIG):
 		hint = "its arguments and environment are too long; pass long text on standard input or in a file"
+	case errors.Is(err, errNotReady):
+		hint = "a file system that it may read may not answer (see signalbox sandbox explain), or the machine is too busy"
 	case Transient(err):
 		hint = "the system cannot run another process; run fewer at a time"
 	}

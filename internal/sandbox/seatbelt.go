@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -42,8 +43,10 @@ const seatbeltSystem = `(version 1)
 var seatbeltRead = []string{"/bin", "/sbin", "/usr", "/System", "/Library", "/opt", "/private/etc", "/private/var/db/timezone", "/private/var/select",
 	"/Applications/Xcode.app", "/dev"}
 
-// seatbeltProfile returns the profile of a policy for sandbox-exec.
+// seatbeltProfile returns the profile of a policy for sandbox-exec. The rules compare paths without symbolic links, and on macOS /tmp, /var and
+// /etc are links.
 func seatbeltProfile(p *Policy) string {
+	p = &Policy{Read: resolveAll(p.Read), Write: resolveAll(p.writable()), Fixed: resolveAll(p.Fixed), Hidden: resolveAll(p.Hidden), Network: p.Network}
 	var b strings.Builder
 	b.WriteString(seatbeltSystem)
 	rule := func(format string, paths []string) {
@@ -75,6 +78,26 @@ func seatbeltProfile(p *Policy) string {
 	// Unix sockets only where files may be changed: those of Docker and of the user's session are elsewhere.
 	rule("(allow network* (subpath %s))", p.writable())
 	return b.String()
+}
+
+// resolveAll returns what paths lead to.
+func resolveAll(paths []string) (resolved []string) {
+	for _, path := range paths {
+		resolved = append(resolved, resolveExisting(path))
+	}
+	return resolved
+}
+
+// resolveExisting follows the symbolic links of a path, as far as it exists.
+func resolveExisting(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	parent := filepath.Dir(path)
+	if parent == path {
+		return path
+	}
+	return filepath.Join(resolveExisting(parent), filepath.Base(path))
 }
 
 // inHidden returns the paths that are in a hidden folder.

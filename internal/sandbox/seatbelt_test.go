@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,6 +31,43 @@ func TestSeatbeltProfile(t *testing.T) {
 		}
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+// A profile names what links lead to, also for what does not exist yet, because macOS compares that.
+func TestSeatbeltResolvesLinks(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"private/tmp", "private/box/trees", "private/lib"} {
+		if err := os.MkdirAll(filepath.Join(root, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"tmp": "private/tmp", "box": "private/box", "lib": "private/lib", "loop": "loop"} {
+		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(name string) string { return filepath.Join(root, name) }
+	got := seatbeltProfile(&Policy{Mode: Enforce, Read: []string{in("lib"), in("loop/x")}, Write: []string{in("box/trees")}, Fixed: []string{in("box/trees/.git")},
+		Hidden: []string{in("box")}, Temp: in("tmp/new/session")})
+	for _, want := range []string{
+		"(allow file-read* (subpath \"" + in("private/lib") + "\"))",
+		"(allow file-read* file-write* (subpath \"" + in("private/tmp/new/session") + "\"))",
+		"(deny file-write* (subpath \"" + in("private/box/trees/.git") + "\"))",
+		"(deny file-read* file-write* (subpath \"" + in("private/box") + "\"))\n(allow file-read* file-write* (subpath \"" + in("private/box/trees") + "\"))", // in a hidden folder
+		"(allow network* (subpath \"" + in("private/tmp/new/session") + "\"))",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in\n%s", want, got)
+		}
+	}
+	for _, link := range []string{"tmp", "box", "lib"} {
+		if strings.Contains(got, "\""+in(link)) {
+			t.Errorf("the link %s is named in\n%s", link, got)
 		}
 	}
 }
