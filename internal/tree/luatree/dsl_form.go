@@ -309,19 +309,24 @@ func (o *options) children() {
 
 // arguments parses a table of arguments.
 func (o *options) arguments(name string) map[string]any {
+	return o.argumentsOf(o.fieldsOf(name, "name", "value"))
+}
+
+// fieldsOf returns the fields of a table, in which each value has a key. The nouns are for messages.
+func (o *options) fieldsOf(name, key, value string) map[string]lua.LValue {
 	v := o.take(name)
 	if v == lua.LNil {
 		return nil
 	}
 	t, ok := v.(*lua.LTable)
 	if !ok {
-		o.fail("%s of %s must be a table of names and values, not %s", name, o.what, describe(v))
+		o.fail("%s of %s must be a table of %ss and %ss, not %s", name, o.what, key, value, describe(v))
 	}
 	items, fields := o.split(t, name)
 	if len(items) > 0 {
-		o.fail("%s of %s has a value without a name: %s", name, o.what, describe(items[0]))
+		o.fail("%s of %s has a %s without a %s: %s", name, o.what, value, key, describe(items[0]))
 	}
-	return o.argumentsOf(fields)
+	return fields
 }
 
 func (f *form) argumentsOf(fields map[string]lua.LValue) map[string]any {

@@ -205,18 +205,7 @@ func (o *options) root() *tree.Node {
 
 // keys parses a table of keys and their types. It sorts them by name, because the digest of a tree depends on their order.
 func (o *options) keys(name string, defaults bool) []tree.Key {
-	v := o.take(name)
-	if v == lua.LNil {
-		return nil
-	}
-	t, ok := v.(*lua.LTable)
-	if !ok {
-		o.fail("%s of %s must be a table of keys and types, not %s", name, o.what, describe(v))
-	}
-	items, fields := o.split(t, name)
-	if len(items) > 0 {
-		o.fail("%s of %s has a type without a key: %s", name, o.what, describe(items[0]))
-	}
+	fields := o.fieldsOf(name, "key", "type")
 	var keys []tree.Key
 	for _, key := range sortedKeys(fields) {
 		keys = append(keys, o.declaration(key, fields[key], defaults))
