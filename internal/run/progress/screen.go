@@ -188,16 +188,21 @@ func (s *screen) waitWhileIdle(ctx context.Context, m *screenModel) error {
 		if s.left == nil || !v.asksTheSame(*s.left) {
 			s.drawIdle(m, v)
 		}
-		if err := s.b.Engine.Wait(ctx, seq); err != nil {
-			if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
-				return nil
-			}
-			return err
-		}
-		if err := s.catchUp(ctx); err != nil {
+		if ended, err := s.waitForEvents(ctx, seq); ended || err != nil {
 			return err
 		}
 	}
+}
+
+// waitForEvents waits until the ledger has events after seq, and takes them up. It reports whether the run ended instead.
+func (s *screen) waitForEvents(ctx context.Context, seq uint64) (ended bool, err error) {
+	if err := s.b.Engine.Wait(ctx, seq); err != nil {
+		if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
+			return true, nil
+		}
+		return false, err
+	}
+	return false, s.catchUp(ctx)
 }
 
 // refreshInterval limits how often the view follows a busy ledger.
@@ -206,13 +211,7 @@ const refreshInterval = 100 * time.Millisecond
 // follow sends a new view whenever the ledger changes.
 func (s *screen) follow(ctx context.Context, program *tea.Program, seq uint64) error {
 	for {
-		if err := s.b.Engine.Wait(ctx, seq); err != nil {
-			if ctx.Err() != nil || errors.Is(err, engine.ErrClosed) {
-				return nil
-			}
-			return err
-		}
-		if err := s.catchUp(ctx); err != nil {
+		if ended, err := s.waitForEvents(ctx, seq); ended || err != nil {
 			return err
 		}
 		var v view
