@@ -205,11 +205,7 @@ func (c *rehearseCheckCommand) Run(p *program) error {
 
 // checkModel lists the conversations of a model's script.
 func (c *rehearseCheckCommand) checkModel(p *program) error {
-	text, err := p.readAll(&c.Script, maxScript)
-	if err != nil {
-		return err
-	}
-	script, err := parseModelScript(c.Script, text)
+	script, text, err := p.readModelScript(&c.Script)
 	if err != nil {
 		return err
 	}

@@ -35,11 +35,7 @@ Examples:
 func (c *rehearseModelCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	text, err := p.readAll(&c.Script, maxScript)
-	if err != nil {
-		return err
-	}
-	script, err := parseModelScript(c.Script, text)
+	script, _, err := p.readModelScript(&c.Script)
 	if err != nil {
 		return err
 	}
@@ -57,12 +53,17 @@ func (c *rehearseModelCommand) Run(p *program) error {
 	return errors.Join(c.serve(ctx, p, server), requests.failed())
 }
 
-func parseModelScript(name string, source []byte) (*modelserver.Script, error) {
-	script, err := modelserver.ParseScript(name, source)
+// readModelScript reads and parses the script of a model. It also returns the text of the script.
+func (p *program) readModelScript(name *string) (*modelserver.Script, []byte, error) {
+	text, err := p.readAll(name, maxScript)
 	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal-reference.md describes every field of a script"}
+		return nil, nil, err
 	}
-	return script, nil
+	script, err := modelserver.ParseScript(*name, text)
+	if err != nil {
+		return nil, nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "docs/rehearsal-reference.md describes every field of a script"}
+	}
+	return script, text, nil
 }
 
 // modelAddresses are the base URLs of a model server, in the form that the clients of each protocol expect.
