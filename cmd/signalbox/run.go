@@ -34,6 +34,7 @@ type runCommand struct {
 	SamePlan bool   `help:"The plan is finished and its file now has other tasks: run only those that were not completed." xor:"finished"`
 	Keyed    bool   `help:"Give each agent a key that its signals must have, like keyed: true in the configuration."`
 	NoWait   bool   `help:"Exit when everything waits for your answers, instead of waiting for them."`
+	DryRun   bool   `help:"Show what the run would do and what it lacks, and change nothing."`
 }
 
 // runFlags are the flags for the output of a run.
@@ -47,11 +48,14 @@ func (runCommand) Help() string {
 
 Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
 
+With --dry-run nothing is started or recorded. It shows in which order tasks would start, with which agents, prompts, checks and budgets, and what is missing: an agent program or its login, a clean working tree, a base that passes its checks. The exit status is then 0 if the run could start, and 1 if something is missing. With --json the answer is one object.
+
 Exit status: 0 the plan is complete, 1 it is stuck, 130 you stopped it.
 
 Examples:
 
     signalbox run plan.md
+    signalbox run plan.md --dry-run
     signalbox run plan.md --plain >run.log
     signalbox run plan.md --no-wait --json`
 }
@@ -67,6 +71,9 @@ func (c *runCommand) Run(p *program) error {
 	text, err := p.readAll(&c.File, maxPlan)
 	if err != nil {
 		return err
+	}
+	if c.DryRun {
+		return c.dryRun(p, text)
 	}
 	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed}}
 	if err := r.prepare(p, c.boxFlag); err != nil {

@@ -117,6 +117,25 @@ func BaseBranch(ctx context.Context, dir string) (string, error) {
 	return strings.TrimSpace(branch), err
 }
 
+// Inspect returns the Base of the repository around dir, or the error that Find returns if work is not possible there. Unlike Find it changes
+// nothing.
+func Inspect(ctx context.Context, dir string) (base string, err error) {
+	r, err := newRepo(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	remove, err := r.useTemporary()
+	if err != nil {
+		return "", err
+	}
+	defer remove()
+	if _, err := r.readShallow(); err != nil {
+		return "", err
+	}
+	err = r.inspect(ctx)
+	return r.Base, err
+}
+
 // newRepo returns the repository around dir, which has no view and no folder yet.
 func newRepo(ctx context.Context, dir string) (*Repo, error) {
 	r := &Repo{lockWait: oldLock + 2*time.Second, step: func(string) {}, started: func([]string) {}}

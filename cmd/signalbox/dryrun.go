@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/oracle/doctor"
+	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/forecast"
+	"signalbox/internal/run/plan"
+	"signalbox/internal/run/workspace"
+)
+
+// dryRun prints what a run of the plan would do, and what it needs that is missing. It changes nothing.
+func (c *runCommand) dryRun(p *program, text []byte) error {
+	ctx := context.Background()
+	b, root, closeBox, err := c.boxForTrial(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer closeBox()
+	settings := b.Config
+	parsed, err := plan.Parse(c.File, text, &plan.Options{Drafts: settings.Analyst()})
+	if err != nil {
+		return p.planError(err)
+	}
+	load := crew.LoadOptions{Actor: p.actor(""), Shared: settings.Workspace == config.WorkspaceShared, Replace: c.Replace, Finished: c.finished()}
+	load.Source, load.ID = crew.Identify(parsed, c.File, root)
+	var missing []forecast.Missing
+	miss := func(err error) {
+		if err != nil {
+			missing = append(missing, forecast.Missing{What: err.Error(), Fix: signalbox.HintOf(err)})
+		}
+	}
+	loaded, id, err := c.tryLoad(ctx, b, parsed, text, load, miss)
+	if err != nil {
+		return err
+	}
+	defer loaded.Close()
+	branch := ""
+	if !load.Shared {
+		branch, err = workspace.Inspect(ctx, root)
+		miss(err)
+	}
+	f, err := forecast.Of(ctx, loaded, parsed, id, branch)
+	if err != nil {
+		return err
+	}
+	c.findMissing(ctx, b, root, f, miss)
+	f.Missing = append(f.Missing, missing...)
+	f.Notes = append(f.Notes, settings.Notes()...)
+	f.OK = len(f.Missing) == 0
+	if c.JSON {
+		err = p.printJSON(f, "")
+	} else {
+		_, err = p.out.WriteString(f.Text(c.File, widthOf(p.stdout)))
+	}
+	return errors.Join(err, f.Error())
+}
+
+// boxForTrial opens the box for reading. If there is none, it returns a new one in a temporary folder. root is the folder of the project.
+func (c *runCommand) boxForTrial(ctx context.Context, p *program) (b *box.Box, root string, closeBox func(), err error) {
+	dir, err := p.findBox(c.boxFlag)
+	if err == nil {
+		b, err = box.OpenReadOnly(ctx, dir, p.boxOptions())
+		if err != nil {
+			return nil, "", nil, err
+		}
+		return b, p.projectRoot(c.boxFlag, dir), func() { b.Close() }, nil
+	}
+	if signalbox.CodeOf(err) != signalbox.CodeNotFound || c.Box != "" || p.getenv(boxVariable) != "" {
+		return nil, "", nil, err
+	}
+	temp, err := os.MkdirTemp("", "signalbox-dry-run-")
+	if err != nil {
+		return nil, "", nil, err
+	}
+	dir = filepath.Join(temp, box.FolderName)
+	options := &box.Options{KeyFile: filepath.Join(temp, "key"), Log: p.boxOptions().Log}
+	if _, err = box.Init(ctx, dir, p.actor(""), options); err == nil {
+		b, err = box.Open(ctx, dir, options)
+	}
+	if err != nil {
+		os.RemoveAll(temp)
+		return nil, "", nil, err
+	}
+	return b, ".", func() {
+		b.Close()
+		os.RemoveAll(temp)
+	}, nil
+}
+
+// tryLoad loads the plan into a copy of the box. A plan that a run would refuse is missing something, and shown as if it replaced the other.
+func (c *runCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte, load crew.LoadOptions, miss func(error)) (*box.Box, string, error) {
+	loaded, err := b.Fork(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	change, err := crew.Load(ctx, loaded, parsed, text, load)
+	if err == nil {
+		return loaded, change.ID, nil
+	}
+	loaded.Close()
+	miss(err)
+	return crew.Preview(ctx, b, parsed, text, load)
+}
+
+// findMissing finds what the configuration, the agents, the sandbox and the base lack.
+func (c *runCommand) findMissing(ctx context.Context, b *box.Box, root string, f *forecast.Forecast, miss func(error)) {
+	settings := b.Config
+	host := contain.ThisHost()
+	for _, name := range crew.AgentNames(settings) {
+		a := settings.AgentNamed(name)
+		a.BaseURL = "" // some presets write a settings file for it
+		command, err := crew.CommandOf(a)
+		if err == nil {
+			err = crew.CheckCommand(settings, a, command)
+		}
+		miss(err)
+		if fix := host.MissingLogin(settings.AgentNamed(name)); fix != "" && err == nil {
+			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("no login of agent %s was found", name), Hint: fix})
+		}
+	}
+	if project, err := crew.LocateProject(ctx, settings, root); err == nil { // otherwise it was reported
+		notes, err := crew.CheckSandboxes(settings, project, b.Dir, process.Support())
+		miss(err)
+		for _, note := range notes {
+			f.Notes = append(f.Notes, "the sandbox is incomplete: "+note)
+		}
+	}
+	if settings.Keyed || c.Keyed {
+		miss(crew.CheckKeyed(settings, rules.DispatchRoles()))
+	}
+	for _, role := range config.AgentRoles() {
+		if settings.RoleOf(role).Prompt != "" {
+			miss(crew.CheckTemplate(settings, b.Dir, role, settings.Keyed || c.Keyed))
+		}
+	}
+	for _, check := range doctor.Base(ctx, settings, root, b.Dir, b) {
+		if check.Health == box.Problem {
+			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(check.Detail), Hint: check.Fix})
+		} else {
+			f.Notes = append(f.Notes, check.Detail)
+		}
+	}
+	if len(settings.Checks) == 0 {
+		f.Notes = append(f.Notes, "no checks are configured: only the critic and the auditor review the work before it is merged")
+	}
+}

@@ -1,0 +1,247 @@
+// Package forecast says what a run of a plan would do, without doing it: which tasks it would start together, with which agents and prompts,
+// and which commands it would run.
+package forecast
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/plan"
+	"signalbox/internal/run/show"
+)
+
+// Forecast is what a run would do. Its JSON is the answer of signalbox run --dry-run --json.
+type Forecast struct {
+	// OK reports whether the run could start: nothing is missing.
+	OK   bool   `json:"ok"`
+	Plan string `json:"plan"`
+	Name string `json:"name"`
+	// Tasks counts the tasks of the plan, and Completed those that are completed already.
+	Tasks     int `json:"tasks"`
+	Completed int `json:"completed"`
+	// Slots is how many developers can work at the same time.
+	Slots int `json:"slots"`
+	// Waves are the tasks that are not completed, in the order in which they would start if all took the same time. The tasks of a wave are
+	// developed at the same time.
+	Waves  [][]Task `json:"waves"`
+	Roles  []Role   `json:"roles"`
+	Setup  []string `json:"setup"`
+	Checks []Check  `json:"checks"`
+	// Approval reports whether every merge waits for the human.
+	Approval bool     `json:"approval"`
+	Budgets  []string `json:"budgets"`
+	// Branch is the branch that is merged into, "" in a shared folder. Base is what is known about the checks on it.
+	Branch string `json:"branch,omitempty"`
+	Base   Base   `json:"base"`
+	// Missing is why the run could not start. Notes are what else the user should know.
+	Missing []Missing `json:"missing"`
+	Notes   []string  `json:"notes"`
+}
+
+// Task is a task that the run would do.
+type Task struct {
+	ID        string   `json:"id"`
+	Title     string   `json:"title"`
+	BlockedBy []string `json:"blocked_by"`
+	// Phase is where it is now.
+	Phase signalbox.Phase `json:"phase"`
+	// Agents are the agents that it would get, in this order.
+	Agents []Agent `json:"agents"`
+}
+
+// Agent is an agent of a task, with the size of its first prompt.
+type Agent struct {
+	Role        signalbox.Role `json:"role"`
+	Agent       string         `json:"agent"`
+	PromptBytes int            `json:"prompt_bytes"`
+}
+
+// Role is how a role is filled.
+type Role struct {
+	Role    signalbox.Role `json:"role"`
+	Agent   string         `json:"agent"`
+	Program string         `json:"program"`
+	Slots   int            `json:"slots"`
+	Timeout string         `json:"timeout"`
+}
+
+// Check is a check that must pass.
+type Check struct {
+	Name         string   `json:"name"`
+	Command      string   `json:"command"`
+	Environments []string `json:"environments"`
+	Timeout      string   `json:"timeout"`
+}
+
+// Base is what is known about the checks on the base.
+type Base string
+
+const (
+	BaseUnknown Base = "unknown" // they have not run on it
+	BaseGreen   Base = "green"
+	BaseRed     Base = "red"
+)
+
+// Missing is something without which the run could not start, and what to do about it.
+type Missing struct {
+	What string `json:"what"`
+	Fix  string `json:"fix,omitempty"`
+}
+
+// Of returns the forecast for a plan that is loaded in a box with the given id. Branch is the base branch. The caller adds what is missing.
+func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Forecast, error) {
+	c := b.Config
+	f := &Forecast{Plan: id, Name: p.Name, Tasks: len(p.Tasks), Slots: min(c.Slots, c.RoleOf(signalbox.RoleDeveloper).Slots), Waves: [][]Task{}, Approval: c.Approve == config.ApproveMerge,
+		Setup: []string{}, Checks: []Check{}, Budgets: budgets(c), Branch: branch, Missing: []Missing{}, Notes: []string{}}
+	works := map[string]*rules.Work{}
+	b.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Task != nil && w.Task.Kind == rules.KindTask && w.Task.Plan == id {
+				works[w.Name()] = w
+			}
+		}
+		f.Base = baseOf(s)
+	})
+	for _, s := range c.Setup {
+		f.Setup = append(f.Setup, s.Name)
+	}
+	for _, check := range c.Checks {
+		environments := check.Environments
+		if len(environments) == 0 {
+			for _, e := range c.Environments {
+				environments = append(environments, e.Name)
+			}
+		}
+		f.Checks = append(f.Checks, Check{check.Name, check.Command, environments, show.Duration(check.Timeout)})
+	}
+	drafts := slices.ContainsFunc(p.Tasks, func(t plan.Task) bool { return t.Draft })
+	for _, role := range rolesOf(drafts) {
+		set := c.RoleOf(role)
+		name, a := c.AgentFor(role, "")
+		f.Roles = append(f.Roles, Role{role, name, programOf(a), set.Slots, show.Duration(set.Timeout)})
+	}
+	return f, f.addWaves(ctx, b, p, works, branch)
+}
+
+// rolesOf returns the roles that work on a task.
+func rolesOf(draft bool) []signalbox.Role {
+	roles := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor}
+	if draft {
+		roles = append([]signalbox.Role{signalbox.RoleBusinessAnalyst}, roles...)
+	}
+	return roles
+}
+
+func programOf(a config.Agent) string {
+	switch {
+	case a.Tree != "":
+		return "tree " + a.Tree
+	case len(a.Command) > 0:
+		return a.Command[0]
+	}
+	return a.Preset
+}
+
+// baseOf returns what is known about the checks on the base.
+func baseOf(s *rules.State) Base {
+	switch {
+	case s.RedBaseline() != nil:
+		return BaseRed
+	case s.Baseline() != nil: // loading the plan has opened it
+		return BaseUnknown
+	}
+	return BaseGreen
+}
+
+// addWaves simulates a run in which all tasks take the same time.
+func (f *Forecast) addWaves(ctx context.Context, b *box.Box, p *plan.Plan, works map[string]*rules.Work, branch string) error {
+	done := map[string]bool{}
+	for name, w := range works {
+		if w.Phase == signalbox.PhaseCompleted {
+			done[name] = true
+			f.Completed++
+		}
+	}
+	tasks := map[string]*plan.Task{}
+	for i := range p.Tasks {
+		tasks[p.Tasks[i].ID] = &p.Tasks[i]
+	}
+	waiting := slices.DeleteFunc(p.Order(), func(id string) bool { return done[id] })
+	for len(waiting) > 0 {
+		var wave []Task
+		var started []string
+		for _, id := range waiting {
+			if len(wave) < max(f.Slots, 1) && !slices.ContainsFunc(tasks[id].BlockedBy, func(blocker string) bool { return !done[blocker] }) {
+				t, err := forecastTask(ctx, b, tasks[id], works[id], branch)
+				if err != nil {
+					return err
+				}
+				wave, started = append(wave, t), append(started, id)
+			}
+		}
+		if len(wave) == 0 {
+			return fmt.Errorf("no task of the plan can start") // Parse has refused such a plan
+		}
+		for _, id := range started {
+			done[id] = true
+		}
+		waiting = slices.DeleteFunc(waiting, func(id string) bool { return done[id] })
+		f.Waves = append(f.Waves, wave)
+	}
+	return nil
+}
+
+func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, branch string) (Task, error) {
+	found := Task{ID: t.ID, Title: t.Title, BlockedBy: append([]string{}, t.BlockedBy...), Agents: []Agent{}}
+	if w == nil {
+		return found, nil
+	}
+	found.ID, found.Phase = w.ID, w.Phase
+	for _, role := range rolesOf(w.Phase == signalbox.PhaseDraft) {
+		prompt, err := crew.Prompt(ctx, b, branch, role, w.ID)
+		if err != nil {
+			return found, err
+		}
+		name, _ := b.Config.AgentFor(role, "")
+		found.Agents = append(found.Agents, Agent{role, name, len(prompt)})
+	}
+	return found, nil
+}
+
+// budgets describes the budgets of a configuration.
+func budgets(c *config.Config) []string {
+	list := []string{}
+	add := func(name string, b config.Budget) {
+		var limits []string
+		if b.Tokens > 0 {
+			limits = append(limits, show.Tokens(b.Tokens)+" tokens")
+		}
+		if b.CostMicros > 0 {
+			limits = append(limits, show.Dollars(b.CostMicros))
+		}
+		if b.Time > 0 {
+			limits = append(limits, show.Duration(b.Time))
+		}
+		if len(limits) > 0 {
+			list = append(list, name+": "+strings.Join(limits, ", "))
+		}
+	}
+	add("run", c.Budget.Run)
+	add("each task", c.Budget.Task)
+	add("each turn", c.Budget.Turn)
+	for _, role := range config.AgentRoles() {
+		add(string(role), c.Roles[role].Budget)
+	}
+	if w := c.Budget.Window; w.Tokens > 0 {
+		list = append(list, fmt.Sprintf("window: %s tokens every %s", show.Tokens(w.Tokens), w.Every.Truncate(time.Second)))
+	}
+	return list
+}
