@@ -34,8 +34,12 @@ type Config struct {
 	Experts      []Expert      `yaml:"experts"`
 	Checks       []Check       `yaml:"checks"`
 	Environments []Environment `yaml:"environments"`
-	// Setup are commands that make a worktree ready to work in.
-	Setup []Setup `yaml:"setup"`
+	// Setup are commands that make a worktree ready, and Copy are patterns, like Protected, for ignored files that are copied into it from
+	// the checkout of the project.
+	Setup []Setup  `yaml:"setup"`
+	Copy  []string `yaml:"copy"`
+	// Ports is how many TCP ports each worktree gets; 0 means none.
+	Ports int `yaml:"ports"`
 	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and ** for any number of
 	// segments.
 	Protected []string `yaml:"protected"`

@@ -329,8 +329,15 @@ func (c *Config) Notes() []string {
 	for _, e := range c.Experts {
 		note(setting("experts", e.Name, "slots"), e.Slots, c.RoleOf(signalbox.RoleExpert).Slots)
 	}
-	if c.Workspace == WorkspaceShared && len(c.Setup) > 0 {
-		notes = append(notes, "setup: has no effect with workspace: shared, because there are no worktrees to prepare")
+	if c.Workspace == WorkspaceShared {
+		for _, unused := range []struct {
+			name string
+			set  bool
+		}{{"setup", len(c.Setup) > 0}, {"copy", len(c.Copy) > 0}} {
+			if unused.set {
+				notes = append(notes, fmt.Sprintf("%s: has no effect with workspace: shared, because there are no worktrees to prepare", setting(unused.name)))
+			}
+		}
 	}
 	for _, name := range sortedKeys(c.Agents) {
 		a := c.Agents[name]

@@ -24,6 +24,9 @@ type Setup struct {
 // DefaultSetupTimeout is the timeout of a setup command without one.
 const DefaultSetupTimeout = 10 * time.Minute
 
+// maxPorts is how many ports a worktree may have.
+const maxPorts = 1000
+
 // defaultName returns the name of a setup command without one: the first line of the command.
 func (s Setup) defaultName() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s.Command), "\n")
@@ -61,6 +64,15 @@ func (c *Config) checkSetup(f *faults) {
 			f.add(checkSetupFile(at.field("files").item(j), name))
 		}
 	}
+	for i, pattern := range c.Copy {
+		if fault, hint := checkPattern(pattern); fault != "" {
+			f.add(&settingError{at: setting("copy").item(i), fault: fault, hint: strings.ReplaceAll(hint, ".github/** or go.mod", ".env or .venv/**")})
+		}
+	}
+	if c.Ports < 0 || c.Ports > maxPorts {
+		f.add(&settingError{at: setting("ports"), fault: fmt.Sprintf("%d is not between 0 and %d", c.Ports, maxPorts),
+			hint: "write how many ports each worktree gets, such as 10"})
+	}
 }
 
 // checkSetupFile reports a path that is not one of a file in the worktree.
@@ -73,4 +85,18 @@ func checkSetupFile(at settingPath, name string) *settingError {
 		return &settingError{at: at, fault: fmt.Sprintf("%q is a pattern", name), hint: hint + "; patterns are not supported here"}
 	}
 	return nil
+}
+
+// Copies reports whether a file, with slashes and relative to the top of the repository, is copied into worktrees because of the
+// setting copy. A pattern that matches a folder stands for everything in it. Case counts.
+func (c *Config) Copies(name string) bool {
+	segments := strings.Split(name, "/")
+	for _, pattern := range c.Copy {
+		for i := range segments {
+			if matches(strings.Split(pattern, "/"), segments[:i+1]) {
+				return true
+			}
+		}
+	}
+	return false
 }

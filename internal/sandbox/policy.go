@@ -8,6 +8,7 @@ package sandbox
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Mode is what happens if the system cannot enforce a policy.
@@ -44,7 +45,7 @@ type Policy struct {
 type Network struct {
 	// Off forbids all networks, also the one of this machine.
 	Off bool `json:"off,omitempty"`
-	// Ports are the only TCP ports that may be connected to; other protocols are forbidden. Empty means no limit.
+	// Ports are the only TCP ports that may be connected to and listened on; other protocols are forbidden. Empty means no limit.
 	Ports []uint16 `json:"ports,omitempty"`
 }
 
@@ -62,9 +63,28 @@ func (n Network) String() string {
 	case n.Off:
 		return "none"
 	case len(n.Ports) > 0:
-		return fmt.Sprint("TCP ports ", n.Ports)
+		return "TCP ports " + formatPorts(n.Ports)
 	}
 	return "on"
+}
+
+// formatPorts formats a list of ports. Those in a row are a range, such as 20000-20009.
+func formatPorts(ports []uint16) string {
+	var parts []string
+	for i := 0; i < len(ports); {
+		end := i + 1
+		for end < len(ports) && ports[end] == ports[end-1]+1 {
+			end++
+		}
+		if end-i < 3 {
+			end = i + 1
+			parts = append(parts, fmt.Sprint(ports[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ports[i], ports[end-1]))
+		}
+		i = end
+	}
+	return "[" + strings.Join(parts, " ") + "]"
 }
 
 // Restricted reports whether a thread would be restricted at all.

@@ -2,29 +2,59 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/workspace"
 )
 
-// worktrees checks whether worktrees can be made ready: the programs of setup commands must be there.
+// worktrees checks whether worktrees can be made ready: the programs of setup commands must be there, patterns must match files, and
+// ports must be free.
 func worktrees(ctx context.Context, c *config.Config, root, dir string) (found []box.Check) {
-	if c.Workspace == config.WorkspaceShared {
-		return nil // there are none
-	}
-	project := locateProject(ctx, c, root)
-	if len(c.Setup) > 0 {
-		all, err := crew.DiagnoseSetup(c, project, dir, projectFiles(ctx, c, root))
-		if err != nil {
-			found = append(found, withError(box.Check{Name: "setup", Health: box.Problem}, err))
+	if c.Ports > 0 {
+		register, err := workspace.PortRegister()
+		switch {
+		case err != nil:
+			found = append(found, withError(box.Check{Name: "ports", Health: box.Problem}, err))
+		case !workspace.FreePorts(register, c.Ports):
+			found = append(found, box.Check{Name: "ports", Health: box.Problem, Detail: fmt.Sprintf("there are no %d free TCP ports in a row", c.Ports),
+				Fix: "write a smaller number, or end programs that listen on many ports"})
 		}
-		for _, missing := range all {
-			health := box.Warning
-			if missing.Sure {
-				health = box.Problem
-			}
-			found = append(found, box.Check{Name: "setup " + missing.Check, Health: health, Detail: missing.What, Fix: missing.Fix})
+	}
+	if c.Workspace == config.WorkspaceShared {
+		return found // there are none
+	}
+	all, err := crew.DiagnoseSetup(c, locateProject(ctx, c, root), dir, projectFiles(ctx, c, root))
+	if err != nil {
+		found = append(found, withError(box.Check{Name: "setup", Health: box.Problem}, err))
+	}
+	for _, missing := range all {
+		health := box.Warning
+		if missing.Sure {
+			health = box.Problem
+		}
+		found = append(found, box.Check{Name: "setup " + missing.Check, Health: health, Detail: missing.What, Fix: missing.Fix})
+	}
+	return append(found, copies(ctx, c, root)...)
+}
+
+// copies checks whether each pattern of files to copy matches an ignored file.
+func copies(ctx context.Context, c *config.Config, root string) (found []box.Check) {
+	if len(c.Copy) == 0 {
+		return nil
+	}
+	ignored, err := workspace.IgnoredFiles(ctx, root)
+	if err != nil {
+		return nil // box.Doctor reports what is wrong with the repository
+	}
+	for _, pattern := range c.Copy {
+		one := &config.Config{Copy: []string{pattern}}
+		if !slices.ContainsFunc(ignored, one.Copies) {
+			found = append(found, box.Check{Name: "copy", Health: box.Warning, Detail: fmt.Sprintf("%s matches no file that git ignores in %s", pattern, root),
+				Fix: "correct the pattern, or create the file; files that git does not ignore are committed and not copied"})
 		}
 	}
 	return found

@@ -25,6 +25,8 @@ type Agent struct {
 	Work   string
 	// Temp is the folder for temporary files of its session.
 	Temp string
+	// Ports are those of the folder.
+	Ports Ports
 	// Dir is the folder that the agent works in, and Argv and Env its command, with placeholders.
 	Dir  string
 	Argv []string
@@ -47,6 +49,7 @@ func (s Site) Agent(a Agent) *Program {
 	}
 	b := s.newProgram(a.Config.Sandbox, a.Config.EnvPass, keys)
 	b.p.dir = a.Dir
+	b.usePorts(a.Ports)
 	b.useTemp(a.Temp) // even without a sandbox, because its session removes the folder
 	if b.restricted() {
 		b.readSystem()
@@ -172,6 +175,7 @@ type Check struct {
 	// Session is unique; "" for an explanation.
 	Session     string
 	Dir         string
+	Ports       Ports
 	Environment config.Environment
 }
 
@@ -183,10 +187,12 @@ func (s Site) Check(c Check) *Program {
 	if len(c.Environment.Run) > 0 {
 		b := s.newProgram(config.Sandbox{Mode: sandbox.Off}, c.Config.EnvPass, containers)
 		b.p.dir = c.Dir
+		b.usePorts(c.Ports)
 		return b.finish()
 	}
 	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
 	b.p.dir = c.Dir
+	b.usePorts(c.Ports)
 	if b.restricted() {
 		b.readSystem()
 		b.work("the working copy", c.Dir)
@@ -206,11 +212,14 @@ type Setup struct {
 	// Session is unique; "" for an explanation.
 	Session string
 	Dir     string
+	Ports   Ports
 }
 
 // Setup returns what a setup command gets: what a check would get, with the home folder of those for whom it runs.
 func (s Site) Setup(c Setup) *Program {
 	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
+	b.p.dir = c.Dir
+	b.usePorts(c.Ports)
 	if b.restricted() {
 		b.readSystem()
 		b.work("the working copy", c.Dir)

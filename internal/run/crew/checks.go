@@ -253,14 +253,14 @@ func DiagnoseChecks(c *config.Config, project Project, dir string, files fs.FS) 
 	if err != nil {
 		return nil, err
 	}
-	contained := containCheck(site, exampleWork, exampleFolder(site, project))
+	contained := containCheck(site, exampleWork, exampleFolder(site, project), contain.Ports{})
 	for _, check := range checksOf(c) {
 		for _, environment := range environmentsOf(c) {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {
 				continue
 			}
 			for _, cause := range workspace.Diagnose(files, check, environment, contained(check, environment, exampleSession)) {
-				if cause.File && len(c.Setup) > 0 {
+				if cause.File && (len(c.Setup) > 0 || len(c.Copy) > 0) {
 					continue // the worktree may have it once it is prepared
 				}
 				if found := (MissingForCheck{check.Name, cause}); !slices.Contains(missing, found) {

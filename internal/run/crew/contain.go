@@ -134,7 +134,7 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 // contain returns what the session's agent may do in its workspace.
 func (s *session) contain(name string, configured config.Agent, command agent.Command, ws *sessionWorkspace) *contain.Program {
 	p := s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role), Work: s.work, Temp: s.temp, Dir: ws.dir,
-		Argv: command.Argv, Env: command.Env})
+		Argv: command.Argv, Env: command.Env, Ports: s.crew.portsOf(ws.dir)})
 	for ws.tooLarge && p.TreeExceeds() {
 		p.Limit *= 2 // so that the agent has time to clean it up
 	}
@@ -143,13 +143,13 @@ func (s *session) contain(name string, configured config.Agent, command agent.Co
 
 // containCheck returns what a check of the session's work may do in a folder.
 func (s *session) containCheck(dir string) func(workspace.Check, workspace.Environment, string) *contain.Program {
-	return containCheck(s.crew.site, s.work, dir)
+	return containCheck(s.crew.site, s.work, dir, s.crew.portsOf(dir))
 }
 
-func containCheck(site contain.Site, work, dir string) func(workspace.Check, workspace.Environment, string) *contain.Program {
+func containCheck(site contain.Site, work, dir string, ports contain.Ports) func(workspace.Check, workspace.Environment, string) *contain.Program {
 	c := site.Config
 	return func(check workspace.Check, environment workspace.Environment, session string) *contain.Program {
-		due := contain.Check{Work: work, Session: session, Dir: dir, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
+		due := contain.Check{Work: work, Session: session, Dir: dir, Ports: ports, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
 		if i := slices.IndexFunc(c.Checks, func(configured config.Check) bool { return configured.Name == check.Name }); i >= 0 {
 			due.Config = c.Checks[i]
 		}

@@ -53,6 +53,9 @@ type Options struct {
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
+	// ports is the register of ports; "" means the user's.
+	ports string
+
 	delays *delays // nil means defaultDelays
 	// start starts a program; nil means process.Start.
 	start func(process.Spec, func(process.ID) error) (*process.Process, error)
@@ -110,6 +113,7 @@ type Crew struct {
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
 	number   int
+	told     map[string]bool // warnings that were logged
 	running  sync.WaitGroup
 
 	versionsMu sync.Mutex
@@ -170,7 +174,7 @@ func LocateProject(ctx context.Context, c *config.Config, root string) (Project,
 
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}}
+	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
 	if project.Repo != nil {
 		c.branch = project.Repo.Base
 	}

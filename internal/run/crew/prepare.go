@@ -40,8 +40,8 @@ func (s *session) agentHome() string {
 	return contain.AgentHome(string(s.role), name)
 }
 
-// prepare makes a worktree ready: it runs the setup commands that did not run in it yet, or whose files have changed since. If one fails,
-// the human is asked, and the error is errSetupFailed.
+// prepare makes a worktree ready: it reserves its ports, copies files into it, and runs the setup commands that did not run in it yet, or
+// whose files have changed since. If something fails, the human is asked, and the error is errSetupFailed.
 func (s *session) prepare(ctx context.Context, w worktree) error {
 	if s.crew.project.Repo == nil {
 		return nil
@@ -52,6 +52,12 @@ func (s *session) prepare(ctx context.Context, w worktree) error {
 		if done, err = w.tree.Preparation(); err != nil {
 			return err
 		}
+	}
+	if _, err := s.crew.reservePorts(w.dir); err != nil {
+		return s.failSetup("reserving ports", err)
+	}
+	if err := s.copyFiles(ctx, w.dir, done); err != nil {
+		return err
 	}
 	for _, setup := range s.crew.box.Config.Setup {
 		key := setupKey(setup, w.home)
@@ -74,6 +80,75 @@ func (s *session) prepare(ctx context.Context, w worktree) error {
 	return nil
 }
 
+// copyFiles copies ignored files into a worktree that has none yet.
+func (s *session) copyFiles(ctx context.Context, dir string, done *workspace.Preparation) error {
+	if done.HasCopied {
+		return nil
+	}
+	c := s.crew.box.Config
+	o := workspace.CopyOptions{Limit: int64(c.Limits.Tree), Except: s.crew.box.Dir}
+	if len(c.Copy) > 0 {
+		o.Match = c.Copies
+	}
+	copied, notes, err := s.crew.project.Repo.CopyIgnored(ctx, dir, o)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, workspace.ErrCopyTooLarge) {
+		err = fmt.Errorf("%w than %s (limits.tree)", err, c.Limits.Tree)
+	}
+	if err != nil {
+		return s.failSetup("copying files", err)
+	}
+	for _, note := range notes {
+		s.crew.warnOnce(note)
+	}
+	done.Copied, done.HasCopied = copied, true
+	return done.Save()
+}
+
+// failSetup reports that something other than a setup command failed.
+func (s *session) failSetup(what string, err error) error {
+	return s.reportSetup(rules.ReportSetup{Session: s.id, Epoch: s.epoch, Ran: rules.SetupRan{Command: what, Exit: -1}, Cause: detail(err)})
+}
+
+// reservePorts returns the ports of a folder.
+func (c *Crew) reservePorts(dir string) (p contain.Ports, err error) {
+	count := c.box.Config.Ports
+	if count == 0 {
+		return p, nil
+	}
+	register := c.opts.ports
+	if register == "" {
+		if register, err = workspace.PortRegister(); err != nil {
+			return p, err
+		}
+	}
+	first, err := workspace.ReservePorts(register, dir, count)
+	return contain.Ports{First: first, Count: count}, err
+}
+
+// portsOf returns the ports of a folder, none if they cannot be reserved. In a worktree they have been.
+func (c *Crew) portsOf(dir string) contain.Ports {
+	ports, err := c.reservePorts(dir)
+	if err != nil {
+		c.warnOnce("cannot reserve ports: " + detail(err))
+		return contain.Ports{}
+	}
+	return ports
+}
+
+// warnOnce logs a warning, once for each text.
+func (c *Crew) warnOnce(text string) {
+	c.mu.Lock()
+	known := c.told[text]
+	c.told[text] = true
+	c.mu.Unlock()
+	if !known {
+		c.log.Warn(text)
+	}
+}
+
 // setupKey identifies a setup command and those for whom it ran. Others have other caches.
 func setupKey(setup config.Setup, home string) string {
 	text, err := json.Marshal([]any{setup.Name, setup.Command, setup.Files, home})
@@ -94,7 +169,7 @@ func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup) 
 	}
 	s.live("setup: " + setup.Name)
 	contained := func(_ workspace.Check, _ workspace.Environment, session string) *contain.Program {
-		return s.crew.site.Setup(contain.Setup{Config: setup, Work: s.work, Home: w.home, Session: session, Dir: w.dir})
+		return s.crew.site.Setup(contain.Setup{Config: setup, Work: s.work, Home: w.home, Session: session, Dir: w.dir, Ports: s.crew.portsOf(w.dir)})
 	}
 	command := workspace.Check{Name: setup.Name, Command: setup.Command, Timeout: setup.Timeout}
 	results, err := workspace.RunChecks(ctx, w.dir, []workspace.Check{command}, workspace.ChecksOptions{
@@ -215,7 +290,7 @@ func DiagnoseSetup(c *config.Config, project Project, dir string, files fs.FS) (
 	for i, setup := range c.Setup {
 		p := site.Setup(contain.Setup{Config: setup, Work: exampleWork, Home: contain.ChecksHome, Session: exampleSession, Dir: exampleFolder(site, project)})
 		for _, cause := range workspace.Diagnose(files, workspace.Check{Name: setup.Name, Command: setup.Command}, workspace.Environment{}, p) {
-			if cause.File && i > 0 {
+			if cause.File && (i > 0 || len(c.Copy) > 0) {
 				continue // the commands before it may create it
 			}
 			cause.What, cause.Fix = aboutSetup.Replace(cause.What), aboutSetup.Replace(cause.Fix)

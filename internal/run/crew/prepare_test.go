@@ -189,3 +189,63 @@ func TestSetupIsContained(t *testing.T) {
 		}
 	}
 }
+
+// Ignored files are copied into every worktree, and each has ports of its own.
+func TestWorktreesHaveFilesAndPorts(t *testing.T) {
+	register := filepath.Join(t.TempDir(), "ports.json")
+	const report = `echo "$SIGNALBOX_WORK $PWD $SIGNALBOX_PORT $SIGNALBOX_PORTS"; cat .env`
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true, ports: register},
+		settings: "copy: [.env, 'cache/**']\nports: 4\nsetup: [{name: show, command: '" + report + "'}]\nchecks: [{name: unit, command: '" + report + " && test -f cache/a/b'}]\n",
+		files:    map[string]string{".gitignore": ".env\ncache\n.signalbox\n"},
+		script: `
+on developer *:
+    run grep KEY .env && test $SIGNALBOX_PORTS = 4 && echo $SIGNALBOX_PORT >port && echo >.gitignore && echo changed >>.env
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.write("project/.env", "KEY=1\n")
+	s.write("project/cache/a/b", "x")
+	s.run()
+	if files := strings.Fields(s.git("ls-files")); slices.Contains(files, ".env") || slices.Contains(files, "cache/a/b") || !slices.Contains(files, "port") {
+		t.Errorf("committed: %q", files)
+	}
+	port := map[string]string{} // by folder
+	for _, ran := range all[rules.SetupRan](s, "") {
+		fields := strings.Fields(s.text(ran.Body.Output))
+		if len(fields) != 5 || fields[0] != ran.Work || fields[3] != "4" || fields[4] != "KEY=1" {
+			t.Fatalf("it wrote %q", fields)
+		}
+		port[fields[1]] = fields[2]
+	}
+	ports := map[string]bool{}
+	for _, number := range port {
+		ports[number] = true
+	}
+	if len(ports) != len(port) || len(port) < 3 {
+		t.Errorf("the folders have these ports: %v", port)
+	}
+	if own := port[filepath.Join(s.box.Dir, "trees", "T1")]; s.file("port") != own+"\n" {
+		t.Errorf("the developer had %q, and its setup %q", s.file("port"), own)
+	}
+}
+
+// What cannot be copied or reserved is asked about, like a setup command that fails.
+func TestPreparationFails(t *testing.T) {
+	for name, test := range map[string]struct{ settings, want string }{
+		"too large": {"copy: [.env]\nlimits: {tree: 1MB}\n", "copying files failed in a worktree of T1: the files to copy are larger than 1MB (limits.tree)"},
+		"ports":     {"ports: 10\n", "reserving ports failed in a worktree of T1: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			blocked := filepath.Join(t.TempDir(), "file")
+			if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := set(t, scene{git: true, plan: task("T1"), settings: test.settings, files: map[string]string{".gitignore": ".env\n.signalbox\n"},
+				options: Options{LeaveQuestions: true, ports: filepath.Join(blocked, "ports.json")}})
+			s.write("project/.env", strings.Repeat("x", 2e6))
+			if o := s.begin().end(); o.Standing != rules.StandingAsking {
+				t.Fatalf("the run ended %s", o.Standing)
+			}
+			wantIn(t, only[rules.QuestionAsked](s, "").Body.Text, test.want)
+		})
+	}
+}

@@ -23,6 +23,10 @@ const preparedPrefix = ".prepared-"
 
 // Preparation is what was done to make a worktree ready to work in. For the worktree of a task it is kept as long as the worktree.
 type Preparation struct {
+	// Copied are the files, sorted, that were copied into the worktree from the checkout of the project. They are never committed.
+	// HasCopied means that all of them were.
+	Copied    []string `json:"copied,omitempty"`
+	HasCopied bool     `json:"has_copied,omitempty"`
 	// Setup has the setup commands that succeeded in the worktree, with the digest of their files at that time.
 	Setup map[string]string `json:"setup,omitempty"`
 	// Left are the files that setup commands left and that git does not ignore, with digests of their contents. They are not committed
@@ -82,6 +86,9 @@ func (p *Preparation) Add(command, files, dir string, left []string) {
 
 // excludes reports whether an untracked file in a folder is not to be committed.
 func (p *Preparation) excludes(dir, name string) bool {
+	if _, copied := slices.BinarySearch(p.Copied, name); copied {
+		return true
+	}
 	left, known := p.Left[name]
 	return known && (left == "" || left == DigestFiles(dir, []string{name}))
 }
@@ -89,7 +96,7 @@ func (p *Preparation) excludes(dir, name string) bool {
 // excluded returns what git clean must keep, as patterns like those in .gitignore. If there are too many for a command line, folders
 // stand for what is in them.
 func (p *Preparation) excluded() []string {
-	var names []string
+	names := slices.Clone(p.Copied)
 	for name := range p.Left {
 		names = append(names, name)
 	}

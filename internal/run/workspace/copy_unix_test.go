@@ -1,0 +1,174 @@
+//go:build unix
+
+package workspace
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// copyKit returns a repository with ignored files in its checkout.
+func copyKit(t *testing.T) *kit {
+	k := newKit(t, map[string]string{".gitignore": "/.env*\n/.venv/\n/secret\n/pipe\n/.git-like\n/nested\n/link-*\n/sub/.git\n", "a": "1\n", "tracked.env": "x\n"})
+	write(t, k.dir, map[string]string{".env": "KEY=1\n", ".env.test": "T=1\n", "secret": "s\n", ".venv/bin/tool": "#!/bin/sh\n", ".venv/lib/x/y.py": "y\n", "not-ignored": "n\n",
+		"nested/file": "f\n", ".git/info/exclude": "local.cfg\n", "local.cfg": "l\n"})
+	if err := os.Chmod(filepath.Join(k.dir, ".venv/bin/tool"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	gitRun(t, k.dir, "init", "--quiet", "nested")
+	for link, target := range map[string]string{".venv/bin/tool3": "tool", ".venv/out": "/etc/passwd", "link-up": "../outside", "link-in": ".venv/lib", "link-root": k.dir + "/secret"} {
+		if err := os.Symlink(target, filepath.Join(k.dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mkfifo(filepath.Join(k.dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (k *kit) copyInto(dir string, o CopyOptions) (copied, notes []string) {
+	k.t.Helper()
+	copied, notes, err := k.CopyIgnored(k.t.Context(), dir, o)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return copied, notes
+}
+
+// textOf returns the text of a file.
+func textOf(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func everything(string) bool { return true }
+
+func TestCopyIgnored(t *testing.T) {
+	k := copyKit(t)
+	tree := k.open("T1")
+	copied, notes := k.copyInto(tree.Dir, CopyOptions{Match: everything})
+	want := []string{".env", ".env.test", ".venv/bin/tool", ".venv/bin/tool3", ".venv/lib/x/y.py", "link-in", "local.cfg", "secret"}
+	if diff := cmp.Diff(want, copied); diff != "" {
+		t.Errorf("copied (-want +got):\n%s", diff)
+	}
+	for _, out := range []string{".venv/out: a link to /etc/passwd, which is outside,", "link-up: ", "link-root: "} {
+		if !slices.ContainsFunc(notes, func(note string) bool { return strings.HasPrefix(note, out) }) {
+			t.Errorf("%q is not in %q", out, notes)
+		}
+	}
+	info, err := os.Lstat(filepath.Join(tree.Dir, ".venv/bin/tool"))
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the mode is %v, %v", info, err)
+	}
+	for _, name := range []string{"not-ignored", "nested", "pipe", ".venv/out", "link-up", "link-root"} {
+		if !isMissing(tree.Dir, name) {
+			t.Errorf("%s was copied", name)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(tree.Dir, ".git")); err != nil || !strings.HasPrefix(string(text), "gitdir: ") {
+		t.Errorf(".git has %q, %v", text, err)
+	}
+}
+
+// TestCopyKeepsFiles copies twice: what is in the worktree stays, and what a killed process left half done does not.
+func TestCopyKeepsFiles(t *testing.T) {
+	k := copyKit(t)
+	tree := k.open("T1")
+	write(t, tree.Dir, map[string]string{".env": "mine\n", ".env.test" + copySuffix: "half"})
+	k.copyInto(tree.Dir, CopyOptions{Match: everything})
+	if got := textOf(t, tree.Dir, ".env") + textOf(t, tree.Dir, ".env.test"); got != "mine\nT=1\n" || !isMissing(tree.Dir, ".env.test"+copySuffix) {
+		t.Errorf("the files have %q", got)
+	}
+}
+
+func TestCopyChoosesFiles(t *testing.T) {
+	k := copyKit(t)
+	tree := k.open("T1")
+	copied, _ := k.copyInto(tree.Dir, CopyOptions{})
+	if len(copied) > 0 {
+		t.Errorf("copied %q without being asked", copied)
+	}
+	write(t, k.dir, map[string]string{IncludeFile: "# comment\n.env*\n!.env.test\nnot-ignored\na\n"})
+	copied, _ = k.copyInto(tree.Dir, CopyOptions{Match: func(name string) bool { return name == "secret" || name == "a" || name == "not-ignored" }})
+	if diff := cmp.Diff([]string{".env", "secret"}, copied); diff != "" {
+		t.Errorf("copied (-want +got):\n%s", diff)
+	}
+	// What a task writes has no effect.
+	write(t, tree.Dir, map[string]string{IncludeFile: ".venv\n", ".gitignore": "*\n"})
+	other := k.open("T2")
+	if copied, _ = k.copyInto(other.Dir, CopyOptions{}); !slices.Equal(copied, []string{".env"}) {
+		t.Errorf("copied %q", copied)
+	}
+	if copied, _ = k.copyInto(other.Dir, CopyOptions{Match: everything, Except: filepath.Join(k.dir, ".venv")}); slices.ContainsFunc(copied, func(name string) bool { return strings.HasPrefix(name, ".venv") }) {
+		t.Errorf("copied %q", copied)
+	}
+	if _, _, err := k.CopyIgnored(t.Context(), other.Dir, CopyOptions{Match: everything, Limit: 10}); !errors.Is(err, ErrCopyTooLarge) {
+		t.Errorf("more than the limit: %v", err)
+	}
+}
+
+// TestCopiedFilesAreNotCommitted removes the lines from .gitignore that keep the files out, and puts in one that brings them back.
+func TestCopiedFilesAreNotCommitted(t *testing.T) {
+	k := copyKit(t)
+	tree := k.open("T1")
+	p, err := tree.Preparation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Copied, _ = k.copyInto(tree.Dir, CopyOptions{Match: everything})
+	p.HasCopied = true
+	if err := p.Save(); err != nil {
+		t.Fatal(err)
+	}
+	for _, ignore := range []string{"\n", "!.env\n!*\n"} {
+		write(t, tree.Dir, map[string]string{".gitignore": ignore, "work": ignore})
+		commit, _, err := tree.Save(t.Context(), "work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := gitRun(t, tree.Dir, "ls-tree", "-r", "--name-only", commit); got != ".gitignore\na\ntracked.env\nwork" {
+			t.Errorf("with %q the commit has %q", ignore, got)
+		}
+		if err := tree.Discard(t.Context(), commit); err != nil {
+			t.Fatal(err)
+		}
+		if textOf(t, tree.Dir, ".env") != "KEY=1\n" || isMissing(tree.Dir, ".venv/lib/x/y.py") {
+			t.Errorf("with %q the files are gone", ignore)
+		}
+	}
+	write(t, tree.Dir, map[string]string{".env": "changed\n"}) // and then they still are not the work of an agent
+	if _, changed, err := tree.Save(t.Context(), "work"); changed || err != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+	if err := k.Close(t.Context(), "T1"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := k.open("T1").Preparation(); err != nil || p.HasCopied {
+		t.Errorf("a new worktree has %+v, %v", p, err)
+	}
+}
+
+func TestExcludePatterns(t *testing.T) {
+	if diff := cmp.Diff([]string{`/\!a\ b`, `/c/\*`}, excludePatterns([]string{"c/*", "!a b"})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var many []string
+	for i := range 1000 {
+		many = append(many, "d/"+strings.Repeat("x", i)+"/f")
+	}
+	if diff := cmp.Diff([]string{"/d/", "/e"}, excludePatterns(append(many, "e"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
