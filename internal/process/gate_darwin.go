@@ -27,6 +27,14 @@ const killRequest = unix.SIGKILL
 // Support returns what this system can enforce.
 func Support() sandbox.Support { return sandbox.Detect() }
 
+// MissingLimits returns which limits this system does not enforce: all.
+func MissingLimits(limits sandbox.Limits) []string {
+	if limits == (sandbox.Limits{}) {
+		return nil
+	}
+	return []string{"limits.memory, limits.processes and limits.cpu have no effect on macOS"}
+}
+
 // gateCommand returns the command that waits for the gate and then runs a program.
 func gateCommand(spec Spec, file string) (*exec.Cmd, error) {
 	argv := append([]string{file}, spec.Argv[1:]...)

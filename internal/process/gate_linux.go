@@ -154,8 +154,11 @@ func (g *gate) limit(keeper int, policy *sandbox.Policy, groups bool) (watched s
 	if policy == nil || policy.Limits == (sandbox.Limits{}) {
 		return sandbox.Limits{}
 	}
-	if groups {
-		if group, err := sandbox.NewGroup("signalbox-"+strconv.Itoa(keeper)+"-"+rand.Text(), policy.Limits); err == nil {
+	for _, limits := range attempts(policy.Limits) {
+		if !groups {
+			break
+		}
+		if group, err := sandbox.NewGroup("signalbox-"+strconv.Itoa(keeper)+"-"+rand.Text(), limits); err == nil {
 			if group.Add(keeper) == nil {
 				g.group = group
 				return sandbox.Limits{}
@@ -164,6 +167,53 @@ func (g *gate) limit(keeper int, policy *sandbox.Policy, groups bool) (watched s
 		}
 	}
 	return sandbox.Limits{Memory: policy.Limits.Memory, Processes: policy.Limits.Processes}
+}
+
+// attempts returns the limits to try a control group with: all, and those that most systems grant, which do not include the processor.
+func attempts(all sandbox.Limits) []sandbox.Limits {
+	most := all
+	most.CPU = 0
+	if most == all || most == (sandbox.Limits{}) {
+		return []sandbox.Limits{all}
+	}
+	return []sandbox.Limits{all, most}
+}
+
+// MissingLimits returns which limits this system does not enforce, one sentence for each.
+func MissingLimits(limits sandbox.Limits) []string {
+	return missingLimits(limits, func(limits sandbox.Limits) error {
+		group, err := sandbox.NewGroup("signalbox-"+rand.Text(), limits)
+		if err == nil {
+			group.Remove()
+		}
+		return err
+	})
+}
+
+func missingLimits(limits sandbox.Limits, try func(sandbox.Limits) error) (missing []string) {
+	if limits == (sandbox.Limits{}) {
+		return nil
+	}
+	err := try(limits)
+	if err == nil {
+		return nil
+	}
+	if limits.CPU > 0 {
+		missing = append(missing, fmt.Sprintf("limits.cpu has no effect, because the system grants no control group for it (%v)", err))
+	}
+	limits.CPU = 0
+	if limits == (sandbox.Limits{}) || missing != nil && try(limits) == nil {
+		return missing
+	}
+	for _, l := range []struct {
+		name string
+		set  bool
+	}{{"memory", limits.Memory > 0}, {"processes", limits.Processes > 0}} {
+		if l.set {
+			missing = append(missing, fmt.Sprintf("limits.%s is only looked at every %s, because the system grants no control group for it (%v)", l.name, watchPause, err))
+		}
+	}
+	return missing
 }
 
 func (g *gate) send(v any) error {

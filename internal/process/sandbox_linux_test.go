@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -562,5 +563,48 @@ func TestKeeperIsNotReady(t *testing.T) {
 	spec.startLimit = 0
 	if exit, out := run(t, spec); exit.Code != 0 || out != "ran\n" {
 		t.Errorf("exit %+v, output %q", exit, out)
+	}
+}
+
+// Limits that the system does not enforce are named.
+func TestMissingLimits(t *testing.T) {
+	all := sandbox.Limits{Memory: 1 << 30, Processes: 10, CPU: 1000}
+	for name, tt := range map[string]struct {
+		limits  sandbox.Limits
+		granted func(sandbox.Limits) bool
+		want    []string // the beginnings
+	}{
+		"everything":     {all, func(sandbox.Limits) bool { return true }, nil},
+		"nothing":        {all, func(sandbox.Limits) bool { return false }, []string{"limits.cpu has no effect", "limits.memory is only looked at", "limits.processes is only looked at"}},
+		"no processor":   {all, func(l sandbox.Limits) bool { return l.CPU == 0 }, []string{"limits.cpu has no effect"}},
+		"only processor": {sandbox.Limits{CPU: 1}, func(sandbox.Limits) bool { return false }, []string{"limits.cpu has no effect"}},
+		"only memory":    {sandbox.Limits{Memory: 1}, func(sandbox.Limits) bool { return false }, []string{"limits.memory is only looked at"}},
+		"none":           {sandbox.Limits{}, func(sandbox.Limits) bool { return false }, nil},
+	} {
+		got := missingLimits(tt.limits, func(l sandbox.Limits) error {
+			if tt.granted(l) {
+				return nil
+			}
+			return errors.New("reason")
+		})
+		same := slices.EqualFunc(got, tt.want, func(got, want string) bool { return strings.HasPrefix(got, want) && strings.HasSuffix(got, "(reason)") })
+		if !same {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := MissingLimits(all); (len(got) == 0) != hasGroups(t, all) {
+		t.Errorf("this system: %q", got)
+	}
+}
+
+// A program cannot fill the memory with files.
+func TestSandboxSharedMemory(t *testing.T) {
+	needSupport(t, true)
+	for limit, want := range map[int64]string{0: "1048576", 100 << 20: "102400", 4 << 30: "1048576"} {
+		f := newFixture(t, `df -k /dev/shm /tmp | sed 1d | while read -r _ size _; do echo $size; done`)
+		f.spec.Sandbox.Limits.Memory, f.spec.Sandbox.Temp = limit, ""
+		if _, out := f.run(t); out != want+"\n"+want+"\n" {
+			t.Errorf("limit %d: output %q, want %s", limit, out, want)
+		}
 	}
 }

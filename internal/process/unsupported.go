@@ -25,6 +25,9 @@ func Start(Spec, func(ID) error) (*Process, error) { return nil, unsupported() }
 // Support returns what this system can enforce: nothing.
 func Support() sandbox.Support { return sandbox.Detect() }
 
+// MissingLimits returns nothing: nothing runs here.
+func MissingLimits(sandbox.Limits) []string { return nil }
+
 // ID returns the zero ID.
 func (p *Process) ID() ID { return ID{} }
 

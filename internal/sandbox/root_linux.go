@@ -196,11 +196,11 @@ func mountSystem(p *Policy) error {
 	if err := protect(newRoot+"/sys", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, unix.AT_RECURSIVE); err != nil {
 		return fmt.Errorf("show /sys: %w", err)
 	}
-	if err := mountDevices(); err != nil {
+	if err := mountDevices(p); err != nil {
 		return fmt.Errorf("show /dev: %w", err)
 	}
 	if p.Temp == "" {
-		return mountNew("tmpfs", newRoot+"/tmp", "mode=1777")
+		return mountNew("tmpfs", newRoot+"/tmp", sharedOptions(p))
 	}
 	if err := bind(p.Temp, "/tmp"); err != nil {
 		return fmt.Errorf("show %s as /tmp: %w", p.Temp, err)
@@ -211,7 +211,19 @@ func mountSystem(p *Policy) error {
 	return os.Symlink("/tmp", newRoot+"/var/tmp")
 }
 
-func mountDevices() error {
+// maxShared bounds a file system in memory that a program can write to. Otherwise the system would give it half of the memory.
+const maxShared = 1 << 30
+
+// sharedOptions are the options of such a file system.
+func sharedOptions(p *Policy) string {
+	size := int64(maxShared)
+	if p.Limits.Memory > 0 {
+		size = min(size, p.Limits.Memory)
+	}
+	return fmt.Sprint("mode=1777,size=", size)
+}
+
+func mountDevices(p *Policy) error {
 	const dev = newRoot + "/dev"
 	if err := mountNew("tmpfs", dev, "mode=0755"); err != nil {
 		return err
@@ -228,7 +240,7 @@ func mountDevices() error {
 			return err
 		}
 	}
-	for name, options := range map[string]string{"pts": "newinstance,ptmxmode=0666,mode=0620", "shm": "mode=1777"} {
+	for name, options := range map[string]string{"pts": "newinstance,ptmxmode=0666,mode=0620", "shm": sharedOptions(p)} {
 		if err := os.Mkdir(dev+"/"+name, 0o755); err != nil {
 			return err
 		}

@@ -47,6 +47,29 @@ func TestMissingLandlock(t *testing.T) {
 	}
 }
 
+// TestLimitsWithoutGroups runs signalbox as a user who has no control groups: it says which limits the system does not enforce.
+func TestLimitsWithoutGroups(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to be another user")
+	}
+	const sentence = "limits.cpu has no effect, because the system grants no control group for it"
+	s := newStage(t, scene{uid: unprivileged(), settings: "limits: {cpu: 2}\n"})
+	s.needSandbox()
+	if !strings.Contains(s.must(s.Program, "sandbox", "explain"), sentence) {
+		t.Error("signalbox sandbox explain does not say it")
+	}
+	if out, _ := s.output(s.Program, "doctor"); strings.Count(out, sentence) != 1 { // it may find other problems
+		t.Errorf("signalbox doctor does not say it once:\n%s", out)
+	}
+	s.Part = working
+	s.startAttack()
+	s.finish()
+	if n := strings.Count(fileText(s.log), sentence); n != 1 {
+		t.Errorf("signalbox run says it %d times", n)
+	}
+}
+
 // TestPlantedSettings lets an agent with a preset change its own settings to links to the user's files, and to commands that would run in
 // later sessions. At the next start of the agent the user's settings are back, and nothing was written through the links.
 func TestPlantedSettings(t *testing.T) {

@@ -122,6 +122,9 @@ func sandboxes(ctx context.Context, c *config.Config, root, dir string, support 
 		check = withError(box.Check{Name: check.Name, Health: box.Problem}, err)
 	case mode == sandbox.Off:
 		check.Health, check.Detail, check.Fix = box.Warning, "off: agents and checks can read and change everything that you can", "remove sandbox: off from "+config.FileName
+		if len(missing) > 0 {
+			check.Detail += "; " + strings.Join(missing, "; ")
+		}
 	case len(missing) > 0:
 		check.Health, check.Detail, check.Fix = box.Warning, fmt.Sprintf("%s, incomplete: %s", mode, strings.Join(missing, "; ")), "see what remains open with signalbox sandbox explain"
 	case len(off) > 0:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"signalbox/internal/config"
+	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
 )
 
@@ -41,7 +42,7 @@ type Explanation struct {
 func (p *Program) Explain(name string, s sandbox.Support) Explanation {
 	policy := p.Policy
 	e := Explanation{Name: name, Mode: policy.Mode, Network: policy.Network.String(), Fixed: policy.Fixed, Hidden: policy.Hidden, Limits: policy.Limits,
-		Variables: variables(p.Base), Set: variables(p.Env), Open: s.Open(policy)}
+		Variables: variables(p.Base), Set: variables(p.Env), Open: append(s.Open(policy), process.MissingLimits(policy.Limits)...)}
 	if policy.Restricted() {
 		e.Layers = s.String()
 	}

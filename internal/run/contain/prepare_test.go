@@ -154,6 +154,7 @@ func TestGitSettings(t *testing.T) {
 	for name, p := range map[string]*Program{
 		"agent": m.agent(config.Agent{}),
 		"check": m.Check(Check{Work: "T1", Session: "c", Dir: m.path("project/.signalbox/trees/T1")}),
+		"setup": m.Setup(Setup{Work: "T1", Home: "setup", Session: "s", Dir: m.path("project/.signalbox/trees/T1")}),
 		"tool":  m.Tool(config.Sandbox{}, nil, m.path(`project/a "b" \c`), m.path("temp")),
 	} {
 		home := process.Getenv(p.Env, "HOME")

@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
@@ -128,7 +129,7 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 			return nil, err
 		}
 	}
-	return notes, nil
+	return append(notes, process.MissingLimits(c.Limits.Resources())...), nil
 }
 
 // contain returns what the session's agent may do in its workspace.
