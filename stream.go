@@ -36,6 +36,10 @@ type StreamReport struct {
 	// the failure. A later end of turn without one clears it.
 	Failed bool
 	Error  string
+	// ErrorStatus is the HTTP status of the service that led to the failure, 0 if the program does not report one.
+	ErrorStatus int
+	// Retrying is the last error of a program that tries again, "" if it reported none, or if the agent continued since.
+	Retrying string
 	// Usage is the sum over all turns.
 	Usage Usage
 	// RateLimit is the last rate limit reported; its Status is empty if none was.

@@ -25,8 +25,8 @@ var Template string
 type Config struct {
 	// Agents are the configured agents, by name.
 	Agents map[string]Agent `yaml:"agents"`
-	// Agent is the agent of every role that does not name one: a key of Agents, or a preset.
-	Agent string `yaml:"agent"`
+	// Agent are the agents of every role that does not name any: keys of Agents, or presets.
+	Agent AgentList `yaml:"agent"`
 	// Roles has the configured roles. RoleOf includes the defaults.
 	Roles map[signalbox.Role]Role `yaml:"roles"`
 	// Slots is how many agents run at the same time, over all roles.
@@ -88,7 +88,7 @@ type Checkpoint struct {
 // Default returns the configuration that an empty text has.
 func Default() *Config {
 	return &Config{
-		Agent:        PresetClaude,
+		Agent:        AgentList{PresetClaude},
 		Slots:        5,
 		Environments: []Environment{{Name: "local"}},
 		Sandbox:      Sandbox{Mode: sandbox.Enforce},

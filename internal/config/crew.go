@@ -36,6 +36,9 @@ const (
 	ModelMark      = "{model}"
 )
 
+// SessionMark is the placeholder in Resume for the session of the program.
+const SessionMark = "{session}"
+
 // Values of Config.Workspace and Config.Approve.
 const (
 	WorkspaceWorktree = "worktree"
@@ -71,15 +74,50 @@ type Agent struct {
 	Tree string `yaml:"tree"`
 	// BaseURL is the model server that the program of a preset uses. Empty means the program's default.
 	BaseURL string `yaml:"base_url"`
+	// Resume is how the program continues its own session after an interruption.
+	Resume Resume `yaml:"resume"`
 	// Tools are the oracle's tools that an agent with a tree may use besides the read-only ones: names, or SERVER__* for all
 	// tools of an MCP server.
 	Tools []string `yaml:"tools"`
 }
 
+// AgentList has the names of agents, the preferred one first. The others take over while it is not available. In the text a single name need
+// not be in a list.
+type AgentList []string
+
+// set returns the list, or nil if it is only an empty name.
+func (l AgentList) set() AgentList {
+	if len(l) == 0 || len(l) == 1 && l[0] == "" {
+		return nil
+	}
+	return l
+}
+
+// Resume has the arguments that are appended to Agent.Command. One of them contains SessionMark. Presets have their own. In the text it may
+// also be false, which means that each turn starts a new session, or true.
+type Resume []string
+
+// Values of Resume that are not arguments.
+const (
+	resumeOff = "false"
+	resumeOn  = "true"
+)
+
+// Off reports whether each turn starts a new session.
+func (r Resume) Off() bool { return len(r) == 1 && r[0] == resumeOff }
+
+// Args returns the arguments, nil if there are none.
+func (r Resume) Args() []string {
+	if len(r) == 1 && (r[0] == resumeOff || r[0] == resumeOn) {
+		return nil
+	}
+	return r
+}
+
 // Role configures a role.
 type Role struct {
-	// Agent is the name of the agent. Empty means Config.Agent.
-	Agent   string        `yaml:"agent"`
+	// Agent are the agents. Empty means Config.Agent.
+	Agent   AgentList     `yaml:"agent"`
 	Slots   int           `yaml:"slots"` // for RoleExpert: of each expert
 	Timeout time.Duration `yaml:"timeout"`
 	// Prompt is a file with a template. Empty means the built-in one. It is relative to the folder of the box in the text. Load
@@ -94,8 +132,8 @@ type Role struct {
 // Expert is an agent that other agents can ask by name.
 type Expert struct {
 	Name string `yaml:"name"`
-	// Agent is the name of the agent. Empty means the agent of RoleExpert.
-	Agent string `yaml:"agent"`
+	// Agent are the agents. Empty means those of RoleExpert.
+	Agent AgentList `yaml:"agent"`
 	// Keywords are words that, if a task contains one, put the expert into its prompt.
 	Keywords     []string      `yaml:"keywords"`
 	Instructions string        `yaml:"instructions"`
@@ -205,8 +243,8 @@ func defaultRole(role signalbox.Role) Role {
 
 // fill sets the defaults of members of lists and maps.
 func (c *Config) fill(set places) {
-	if c.Agent == "" {
-		c.Agent = PresetClaude
+	if c.Agent = c.Agent.set(); c.Agent == nil {
+		c.Agent = AgentList{PresetClaude}
 	}
 	c.Sandbox.Mode = orDefault(c.Sandbox.Mode, sandbox.Enforce)
 	for name, agent := range c.Agents {
@@ -218,6 +256,7 @@ func (c *Config) fill(set places) {
 	}
 	for name, role := range c.Roles {
 		at, standard := setting("roles", string(name)), defaultRole(name)
+		role.Agent = role.Agent.set()
 		setUnless(set, at.field("slots"), &role.Slots, standard.Slots)
 		setUnless(set, at.field("timeout"), &role.Timeout, standard.Timeout)
 		setUnless(set, at.field("checkpoint"), &role.Checkpoint, standard.Checkpoint)
@@ -226,6 +265,7 @@ func (c *Config) fill(set places) {
 	standard := c.RoleOf(signalbox.RoleExpert)
 	for i := range c.Experts {
 		at := setting("experts").item(i)
+		c.Experts[i].Agent = c.Experts[i].Agent.set()
 		setUnless(set, at.field("slots"), &c.Experts[i].Slots, standard.Slots)
 		setUnless(set, at.field("timeout"), &c.Experts[i].Timeout, standard.Timeout)
 	}
@@ -287,15 +327,24 @@ func (c *Config) Analyst() bool {
 	return ok
 }
 
-// AgentFor returns the agent that plays a role. For RoleExpert, expert is the name of the expert, who need not be configured.
-func (c *Config) AgentFor(role signalbox.Role, expert string) (name string, a Agent) {
-	name = orDefault(c.Roles[role].Agent, c.Agent)
+// AgentsFor returns the names of the agents that play a role, the preferred one first. For RoleExpert, expert is the name of the expert, who
+// need not be configured.
+func (c *Config) AgentsFor(role signalbox.Role, expert string) AgentList {
 	if role == signalbox.RoleExpert {
-		if e, ok := c.ExpertNamed(expert); ok {
-			name = orDefault(e.Agent, name)
+		if e, ok := c.ExpertNamed(expert); ok && len(e.Agent) > 0 {
+			return e.Agent
 		}
 	}
-	return name, c.AgentNamed(name)
+	if own := c.Roles[role].Agent; len(own) > 0 {
+		return own
+	}
+	return c.Agent
+}
+
+// HasAgent reports whether there is an agent with a name.
+func (c *Config) HasAgent(name string) bool {
+	_, ok := c.Agents[name]
+	return ok || slices.Contains(Presets(), name)
 }
 
 // AgentNamed returns the agent with a name. For a preset that is not configured, only Preset is set.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"signalbox"
 )
@@ -44,7 +45,7 @@ func TestDefaultRoles(t *testing.T) {
 		signalbox.RoleExpert:          {Slots: 2, Timeout: 10 * time.Minute},
 		signalbox.RoleExpertCreator:   {Slots: 1, Timeout: 10 * time.Minute},
 	} {
-		if got := c.RoleOf(role); got != want {
+		if got := c.RoleOf(role); !cmp.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", role, got, want)
 		}
 	}
@@ -67,11 +68,11 @@ experts:
 `)
 	for role, want := range map[signalbox.Role]Role{
 		signalbox.RoleDeveloper:       {Slots: 4, Timeout: 15 * time.Minute},
-		signalbox.RoleCritic:          {Slots: 2, Timeout: time.Hour, Agent: "codex"},
+		signalbox.RoleCritic:          {Slots: 2, Timeout: time.Hour, Agent: AgentList{"codex"}},
 		signalbox.RoleBusinessAnalyst: {Slots: 1, Timeout: 10 * time.Minute},
 		signalbox.RoleExpert:          {Slots: 7, Timeout: 10 * time.Minute},
 	} {
-		if got := c.RoleOf(role); got != want {
+		if got := c.RoleOf(role); !cmp.Equal(got, want) {
 			t.Errorf("%s: %+v, want %+v", role, got, want)
 		}
 	}
@@ -83,16 +84,16 @@ experts:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	c = mustParse(t, "roles: {developer: {slots: 4}}")
-	if got, want := c.RoleOf(signalbox.RoleDeveloper), (Role{Slots: 4, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute}); got != want {
-		t.Errorf("only slots: %+v, want %+v", got, want)
+	if diff := cmp.Diff(Role{Slots: 4, Timeout: 15 * time.Minute, Checkpoint: 5 * time.Minute}, c.RoleOf(signalbox.RoleDeveloper)); diff != "" {
+		t.Errorf("only slots (-want +got):\n%s", diff)
 	}
-	inCode := &Config{Roles: map[signalbox.Role]Role{signalbox.RoleCritic: {Agent: "x"}}}
-	if got, want := inCode.RoleOf(signalbox.RoleCritic), (Role{Agent: "x", Slots: 2, Timeout: 10 * time.Minute}); got != want {
-		t.Errorf("without Parse: %+v, want %+v", got, want)
+	inCode := &Config{Roles: map[signalbox.Role]Role{signalbox.RoleCritic: {Agent: AgentList{"x"}}}}
+	if diff := cmp.Diff(Role{Agent: AgentList{"x"}, Slots: 2, Timeout: 10 * time.Minute}, inCode.RoleOf(signalbox.RoleCritic)); diff != "" {
+		t.Errorf("without Parse (-want +got):\n%s", diff)
 	}
 }
 
-func TestAgentFor(t *testing.T) {
+func TestAgentsFor(t *testing.T) {
 	c := mustParse(t, `
 agent: mine
 agents:
@@ -102,6 +103,7 @@ roles:
   critic: {agent: gemini}
   auditor: {agent: claude}
   expert: {agent: codex}
+  remediation: {agent: [mine, codex, claude]}
 experts:
   - {name: db, agent: opencode}
   - {name: ui}
@@ -110,8 +112,8 @@ experts:
 	for _, tt := range []struct {
 		role   signalbox.Role
 		expert string
-		name   string
-		agent  Agent
+		names  string
+		agent  Agent // the first
 	}{
 		{signalbox.RoleDeveloper, "", "mine", mine},
 		{signalbox.RoleDeveloper, "db", "mine", mine},
@@ -120,16 +122,17 @@ experts:
 		{signalbox.RoleExpert, "db", "opencode", Agent{Preset: "opencode"}},
 		{signalbox.RoleExpert, "ui", "codex", Agent{Preset: "codex"}},
 		{signalbox.RoleExpert, "created", "codex", Agent{Preset: "codex"}},
+		{signalbox.RoleRemediation, "", "mine codex claude", mine},
 	} {
-		name, agent := c.AgentFor(tt.role, tt.expert)
-		if diff := cmp.Diff(tt.agent, agent); name != tt.name || diff != "" {
-			t.Errorf("%s %s: %s, want %s (-want +got):\n%s", tt.role, tt.expert, name, tt.name, diff)
+		names := c.AgentsFor(tt.role, tt.expert)
+		if diff := cmp.Diff(tt.agent, c.AgentNamed(names[0])); strings.Join(names, " ") != tt.names || diff != "" {
+			t.Errorf("%s %s: %s, want %s (-want +got):\n%s", tt.role, tt.expert, names, tt.names, diff)
 		}
 	}
-	if name, agent := Default().AgentFor(signalbox.RoleCritic, ""); name != "claude" || agent.Preset != "claude" {
-		t.Errorf("by default: %s, %+v", name, agent)
+	if names := Default().AgentsFor(signalbox.RoleCritic, ""); len(names) != 1 || names[0] != "claude" || Default().AgentNamed("claude").Preset != "claude" {
+		t.Errorf("by default: %s", names)
 	}
-	if e, ok := c.ExpertNamed("db"); !ok || e.Agent != "opencode" {
+	if e, ok := c.ExpertNamed("db"); !ok || e.Agent[0] != "opencode" {
 		t.Errorf("expert db: %+v, %t", e, ok)
 	}
 	if e, ok := c.ExpertNamed("created"); ok {
@@ -175,7 +178,7 @@ func TestPromptDefault(t *testing.T) {
 	for command, want := range map[string]string{
 		`[x]`: PromptStdin, `[x, "--text={prompt}"]`: PromptArgument, `[x, "@{prompt_file}"]`: PromptFile, `[x, "{model}"]`: PromptStdin,
 	} {
-		if got := mustParse(t, "agents: {mine: {command: "+command+"}}").Agents["mine"].Prompt; got != want {
+		if got := mustParse(t, "agents: {mine: {command: "+command+"}}").Agents["mine"].Prompt; !cmp.Equal(got, want) {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
@@ -247,5 +250,60 @@ func TestLoadPrompt(t *testing.T) {
 	write(FileName, "slot: 3\n")
 	if _, err := Load(dir); !errors.As(err, &wrong) || wrong.Hint != "did you mean slots?" || wrong.Code != signalbox.CodeUsage {
 		t.Errorf("a misspelling: %v, %+v", err, wrong)
+	}
+}
+
+func TestAgentLists(t *testing.T) {
+	c := mustParse(t, "agent: [claude, codex]\nroles: {critic: {agent: gemini}}\nexperts: [{name: db, agent: [opencode, claude]}]")
+	for _, tt := range []struct {
+		role   signalbox.Role
+		expert string
+		want   AgentList
+	}{
+		{signalbox.RoleDeveloper, "", AgentList{"claude", "codex"}}, {signalbox.RoleCritic, "", AgentList{"gemini"}},
+		{signalbox.RoleExpert, "db", AgentList{"opencode", "claude"}}, {signalbox.RoleExpert, "ui", AgentList{"claude", "codex"}},
+	} {
+		if diff := cmp.Diff(tt.want, c.AgentsFor(tt.role, tt.expert)); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", tt.role, tt.expert, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		"agent: [claude, codx]":                       `there is no agent "codx"`,
+		"agent: [claude, claude]":                     `"claude" is named twice`,
+		"roles: {critic: {agent: [codex, nobody]}}":   `there is no agent "nobody"`,
+		"experts: [{name: x, agent: [codex, codex]}]": `"codex" is named twice`,
+	} {
+		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestResumeSetting(t *testing.T) {
+	for text, want := range map[string]struct {
+		off  bool
+		args []string
+	}{
+		"preset: claude":                                             {},
+		"preset: claude, resume: true":                               {},
+		"preset: claude, resume: false":                              {off: true},
+		"command: [x], format: claude, resume: false":                {off: true},
+		`command: [x], resume: [-r, "{session}"]`:                    {args: []string{"-r", "{session}"}},
+		`command: [x], format: codex, resume: "--session={session}"`: {args: []string{"--session={session}"}},
+	} {
+		r := mustParse(t, "agents: {a: {"+text+"}}").Agents["a"].Resume
+		if r.Off() != want.off || !cmp.Equal(r.Args(), want.args, cmpopts.EquateEmpty()) {
+			t.Errorf("%s: %v, %q", text, r.Off(), r.Args())
+		}
+	}
+	for text, want := range map[string]string{
+		`preset: claude, resume: [-r, "{session}"]`:              "not valid together with preset",
+		`command: [x], resume: [--continue]`:                     "there is no {session} placeholder",
+		`command: [x], resume: true`:                             "there is no {session} placeholder",
+		`command: [x], format: plain, resume: [-r, "{session}"]`: "plain output does not name the session",
+	} {
+		if _, err := Parse([]byte("agents: {a: {" + text + "}}")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }

@@ -361,9 +361,12 @@ func (r *reader) members(to reflect.Value, node ast.Node, at settingPath) {
 	to.Set(members)
 }
 
+// mayBeScalar are the types of lists for which a single value need not be in a list.
+var mayBeScalar = []reflect.Type{reflect.TypeFor[Network](), reflect.TypeFor[AgentList](), reflect.TypeFor[Resume]()}
+
 // items decodes a list.
 func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
-	if to.Type() == reflect.TypeFor[Network]() && isScalar(node) {
+	if slices.Contains(mayBeScalar, to.Type()) && isScalar(node) {
 		to.Set(reflect.MakeSlice(to.Type(), 1, 1))
 		r.value(to.Index(0), node, at.item(0))
 		return

@@ -90,8 +90,8 @@ func TestTemplateIsComplete(t *testing.T) {
 	}
 	for _, role := range AgentRoles() {
 		got := c.RoleOf(role)
-		got.Agent, got.Prompt, got.Budget = "", "", Budget{}
-		if _, ok := c.Roles[role]; !ok || got != defaultRole(role) {
+		got.Agent, got.Prompt, got.Budget = nil, "", Budget{}
+		if _, ok := c.Roles[role]; !ok || !cmp.Equal(got, defaultRole(role)) {
 			t.Errorf("%s: the template has %+v, the default is %+v", role, got, defaultRole(role))
 		}
 	}

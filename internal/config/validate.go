@@ -54,7 +54,7 @@ func (c *Config) checkAgents(f *faults) {
 		check(at, f)
 		checkEnv(at.field("env"), a.Env, f)
 	}
-	f.add(c.checkAgentName(setting("agent"), c.Agent))
+	c.checkAgentList(setting("agent"), c.Agent, f)
 }
 
 func (a Agent) checkPreset(at settingPath, f *faults) {
@@ -72,6 +72,7 @@ func (a Agent) checkPreset(at settingPath, f *faults) {
 		{"interactive", a.Interactive, "remove it: presets are not interactive"},
 		{"tree", a.Tree != "", "keep one of them"},
 		{"tools", len(a.Tools) > 0, "remove it: the program has its own tools"},
+		{"resume", len(a.Resume.Args()) > 0, "remove the arguments: the preset has its own; resume: false turns it off"},
 	} {
 		if other.set {
 			f.add(&settingError{at: at.field(other.name), fault: "not valid together with preset", hint: other.hint})
@@ -94,6 +95,7 @@ func (a Agent) checkTree(at settingPath, f *faults) {
 		{"prompt", a.Prompt != "", program},
 		{"interactive", a.Interactive, program},
 		{"base_url", a.BaseURL != "", "set base_url under models instead"},
+		{"resume", len(a.Resume) > 0, program},
 	} {
 		if other.set {
 			f.add(&settingError{at: at.field(other.name), fault: "not valid together with tree", hint: other.hint})
@@ -123,7 +125,21 @@ func (a Agent) checkCommand(at settingPath, f *faults) {
 	if !slices.Contains(signalbox.Formats(), a.Format) {
 		f.add(&settingError{at: at.field("format"), fault: fmt.Sprintf("%q is not a format", a.Format), hint: "the formats are " + list(signalbox.Formats())})
 	}
+	a.checkResume(at.field("resume"), f)
 	a.checkPrompt(at, f)
+}
+
+// checkResume reports arguments with which a program cannot continue its session.
+func (a Agent) checkResume(at settingPath, f *faults) {
+	args := a.Resume.Args()
+	switch {
+	case len(a.Resume) == 0 || a.Resume.Off():
+	case !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, SessionMark) }):
+		f.add(&settingError{at: at, fault: "there is no " + SessionMark + " placeholder",
+			hint: fmt.Sprintf("list the arguments with which the program continues a session, such as [--resume, %q]", SessionMark)})
+	case a.Format == signalbox.FormatPlain:
+		f.add(&settingError{at: at, fault: "plain output does not name the session", hint: "set the format that the program writes, or remove resume"})
+	}
 }
 
 // checkPrompt reports placeholders in the command that do not fit the way to pass the prompt.
@@ -148,9 +164,23 @@ func (a Agent) checkPrompt(at settingPath, f *faults) {
 	}
 }
 
-// checkAgentName reports a name that is not of an agent. Empty is valid.
+// checkAgentList reports names that are not of agents, and names that appear twice. An empty list is valid.
+func (c *Config) checkAgentList(at settingPath, list AgentList, f *faults) {
+	for i, name := range list {
+		where := at
+		if len(list) > 1 {
+			where = at.item(i)
+		}
+		f.add(c.checkAgentName(where, name))
+		if slices.Contains(list[:i], name) {
+			f.add(&settingError{at: where, fault: fmt.Sprintf("%q is named twice", name), hint: "keep one of them"})
+		}
+	}
+}
+
+// checkAgentName reports a name that is not of an agent.
 func (c *Config) checkAgentName(at settingPath, name string) *settingError {
-	if _, ok := c.Agents[name]; ok || name == "" || slices.Contains(Presets(), name) {
+	if c.HasAgent(name) {
 		return nil
 	}
 	known := append(sortedKeys(c.Agents), Presets()...)
@@ -190,8 +220,8 @@ func (c *Config) checkExperts(f *faults) {
 }
 
 // checkCrew checks the settings that roles and experts have in common.
-func (c *Config) checkCrew(at settingPath, agent string, slots int, timeout time.Duration, f *faults) {
-	f.add(c.checkAgentName(at.field("agent"), agent))
+func (c *Config) checkCrew(at settingPath, agents AgentList, slots int, timeout time.Duration, f *faults) {
+	c.checkAgentList(at.field("agent"), agents, f)
 	f.add(checkNumber(at.field("slots"), slots, maxSlots))
 	f.add(checkTime(at.field("timeout"), timeout))
 }

@@ -56,9 +56,10 @@ type roleAgent struct {
 func roleAgents(c *config.Config) []roleAgent {
 	var agents []roleAgent
 	add := func(role signalbox.Role, expert string) {
-		name, agent := c.AgentFor(role, expert)
-		if !slices.ContainsFunc(agents, func(known roleAgent) bool { return known.name == name }) {
-			agents = append(agents, roleAgent{name, agent})
+		for _, name := range c.AgentsFor(role, expert) {
+			if !slices.ContainsFunc(agents, func(known roleAgent) bool { return known.name == name }) {
+				agents = append(agents, roleAgent{name, c.AgentNamed(name)})
+			}
 		}
 	}
 	for _, role := range config.AgentRoles() {

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -79,24 +80,48 @@ func CheckCommand(c *config.Config, a config.Agent, command agent.Command) error
 	return command.Check()
 }
 
-// CheckAgents reports whether the programs of all given roles can be started.
+// CheckAgents reports whether a program can be started for each of the given roles.
 func CheckAgents(c *config.Config, roles []signalbox.Role) error {
-	seen := map[string]bool{}
+	checked := map[string]error{}
+	check := func(name string) error {
+		err, known := checked[name]
+		if !known {
+			configured := c.AgentNamed(name)
+			var command agent.Command
+			if command, err = CommandOf(configured); err == nil {
+				err = CheckCommand(c, configured, command)
+			}
+			checked[name] = err
+		}
+		return err
+	}
 	for _, role := range roles {
-		name, configured := c.AgentFor(role, "")
-		if role == signalbox.RoleCI || role == signalbox.RoleMerger || seen[name] {
+		if role == signalbox.RoleCI || role == signalbox.RoleMerger {
 			continue
 		}
-		seen[name] = true
-		command, err := CommandOf(configured)
-		if err == nil {
-			err = CheckCommand(c, configured, command)
+		var first error
+		for _, name := range c.AgentsFor(role, "") {
+			err := check(name)
+			if err == nil { // others can take over from it, and it from them
+				first = nil
+				break
+			}
+			first = cmp.Or(first, err)
 		}
-		if err != nil {
-			return err
+		if first != nil {
+			return first
 		}
 	}
 	return nil
+}
+
+// agentName returns the agent that the session runs. A policy of an older version does not name it, and that of another process may name one
+// that this process does not have.
+func (s *session) agentName() string {
+	if c := s.crew.box.Config; s.agent == "" || !c.HasAgent(s.agent) {
+		return c.AgentsFor(s.role, s.workItem().Task.Expert)[0]
+	}
+	return s.agent
 }
 
 // blob returns the content of a blob, nil for the zero digest, and a note instead of the content if it was redacted.

@@ -33,20 +33,20 @@ func SiteOf(c *config.Config, project Project, dir string) (contain.Site, error)
 
 // AgentNames returns the names of the agents that work in some role.
 func AgentNames(c *config.Config) (names []string) {
-	add := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
+	add := func(list config.AgentList) {
+		for _, name := range list {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	for _, role := range rules.DispatchRoles() {
 		if role != signalbox.RoleCI && role != signalbox.RoleMerger {
-			name, _ := c.AgentFor(role, "")
-			add(name)
+			add(c.AgentsFor(role, ""))
 		}
 	}
 	for _, e := range c.Experts {
-		name, _ := c.AgentFor(signalbox.RoleExpert, e.Name)
-		add(name)
+		add(c.AgentsFor(signalbox.RoleExpert, e.Name))
 	}
 	return names
 }
@@ -90,7 +90,7 @@ func ExplainCheck(site contain.Site, check config.Check, e config.Environment, w
 
 // ExplainSetup returns what a setup command may do in the worktree of a developer.
 func ExplainSetup(site contain.Site, setup config.Setup, work, dir string, s sandbox.Support) contain.Explanation {
-	name, _ := site.Config.AgentFor(signalbox.RoleDeveloper, "")
+	name := site.Config.AgentsFor(signalbox.RoleDeveloper, "")[0]
 	p := site.Setup(contain.Setup{Config: setup, Work: work, Home: contain.AgentHome(string(signalbox.RoleDeveloper), name), Session: exampleSession, Dir: dir})
 	return p.Explain("setup "+setup.Name, s)
 }

@@ -35,12 +35,16 @@ func (c *Crew) keyed() bool { return c.opts.Keyed || c.box.Config.Keyed }
 // CheckKeyed returns the error of CheckKey for the first agent of the roles that has one.
 func CheckKeyed(c *config.Config, roles []signalbox.Role) error {
 	check := func(role signalbox.Role, expert string) error {
-		name, configured := c.AgentFor(role, expert)
-		command, err := CommandOf(configured)
-		if err != nil {
-			return err
+		for _, name := range c.AgentsFor(role, expert) {
+			command, err := CommandOf(c.AgentNamed(name))
+			if err == nil {
+				err = CheckKey(name, command)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		return CheckKey(name, command)
+		return nil
 	}
 	for _, role := range roles {
 		if role == signalbox.RoleCI || role == signalbox.RoleMerger {

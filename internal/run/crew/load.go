@@ -181,7 +181,47 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	for _, e := range c.Experts {
 		p.Experts = append(p.Experts, rules.Expert{Name: e.Name, Keywords: e.Keywords, Slots: e.Slots})
 	}
+	addAgents(&p, c)
 	return p
+}
+
+// addAgents adds the agents of each role, and of the experts that have their own, to a policy.
+func addAgents(p *rules.Policy, c *config.Config) {
+	settings := map[string]bool{}
+	add := func(role signalbox.Role, expert string, list config.AgentList) {
+		p.Agents = append(p.Agents, rules.RoleAgents{Role: role, Expert: expert, Agents: list})
+		for _, name := range list {
+			if !settings[name] {
+				settings[name] = true
+				p.AgentSettings = append(p.AgentSettings, rules.AgentSettings{Agent: name, Settings: agentSettings(c, name)})
+			}
+		}
+	}
+	for _, r := range p.Roles {
+		add(r.Role, "", c.AgentsFor(r.Role, ""))
+	}
+	add(signalbox.RoleExpert, "", c.AgentsFor(signalbox.RoleExpert, ""))
+	for _, e := range c.Experts {
+		if len(e.Agent) > 0 {
+			add(signalbox.RoleExpert, e.Name, e.Agent)
+		}
+	}
+}
+
+// agentSettings returns a digest of everything that the configuration says about an agent.
+func agentSettings(c *config.Config, name string) signalbox.Hash {
+	a := c.AgentNamed(name)
+	settings := []any{a}
+	if a.Tree != "" {
+		if _, m, err := c.OracleModel(a.Model); err == nil {
+			settings = append(settings, m)
+		}
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		panic("crew: an agent does not encode: " + err.Error()) // it is strings and numbers
+	}
+	return sha256.Sum256(text)
 }
 
 // checkSet returns a digest of the checks, their environments, and what prepares the worktrees that they run in.

@@ -36,8 +36,7 @@ var errSetupFailed = errors.New("the worktree could not be made ready")
 
 // agentHome returns the name of the home folder of the session's agent.
 func (s *session) agentHome() string {
-	name, _ := s.crew.box.Config.AgentFor(s.role, s.workItem().Task.Expert)
-	return contain.AgentHome(string(s.role), name)
+	return contain.AgentHome(string(s.role), s.agentName())
 }
 
 // prepare makes a worktree ready: it reserves its ports, copies files into it, and runs the setup commands that did not run in it yet, or

@@ -1,6 +1,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type session struct {
 	name    string // the id of the task in its plan, if it differs from work
 	id      string
 	role    signalbox.Role
+	agent   string // that it runs; "" if the policy names none
 	epoch   uint64
 	expires time.Time
 	secret  string // of the lease, for the programs of the agent
@@ -143,8 +145,9 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 // waitUntilUnparked waits until the agent can get what it asked for and a slot is free.
 func (s *session) waitUntilUnparked(ctx context.Context) error {
 	for {
-		_, err := s.crew.box.Engine.Do(ctx, rules.ResumeSession{Session: s.id, Epoch: s.epoch})
+		answer, err := s.crew.box.Engine.Do(ctx, rules.ResumeSession{Session: s.id, Epoch: s.epoch})
 		if !errors.Is(err, rules.ErrNothingToClaim) {
+			s.agent = cmp.Or(answer.Agent, s.agent)
 			return asLeaseLost(err)
 		}
 		var timer <-chan time.Time

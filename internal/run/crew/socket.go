@@ -129,9 +129,8 @@ const maxTurnSignals = 1000
 // recordTurn records a turn signal of an agent that is a behaviour tree.
 func (s *session) recordTurn(ctx context.Context, report *turnlog.Report) error {
 	refuse := func(err error) error { return &signalbox.Error{Code: signalbox.CodeFailed, Err: err} }
-	_, configured := s.crew.box.Config.AgentFor(s.role, s.workItem().Task.Expert)
 	switch {
-	case configured.Tree == "":
+	case s.crew.box.Config.AgentNamed(s.agentName()).Tree == "":
 		return refuse(fmt.Errorf("session '%s' may not report turn signals: its agent is not a tree", s.id))
 	case report == nil:
 		return refuse(errors.New("there is no turn signal"))

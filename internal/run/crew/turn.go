@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
 	"signalbox/transcript"
 )
 
@@ -48,6 +49,7 @@ type turn struct {
 	commit    string // what the agent changed; "" if it has no branch
 	output    signalbox.Hash
 	advice    string
+	remedy    string // what a person can do if the program cannot be started
 	// head and tail are the start and the end of the agent's own text.
 	head, tail string
 }
@@ -64,8 +66,8 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	expert := s.workItem().Task.Expert
-	name, configured := s.crew.box.Config.AgentFor(s.role, expert)
+	name := s.agentName()
+	configured := s.crew.box.Config.AgentNamed(name)
 	command, err := CommandOf(configured)
 	if err != nil {
 		return rules.Answer{}, nil, err
@@ -159,7 +161,11 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return &turn{cause: rules.FailStart, advice: detail(err), listener: l}, nil
+		t := &turn{cause: rules.FailStart, advice: detail(err), listener: l}
+		if signalbox.CodeOf(err) != 0 && !process.Transient(err) { // it fails for every task
+			t.cause, t.advice, t.remedy = rules.FailProgram, text.OneLine(err.Error()), signalbox.HintOf(err)
+		}
+		return t, nil
 	}
 	sup := s.supervise(running, l, cmp.Or(s.crew.opts.delays.linger, command.Linger))
 	measuring, stop := context.WithCancel(ctx)
@@ -239,8 +245,10 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	ended.Messages = s.told
 	refusals := l.refusals()
 	name := t.signal.Name
-	until, limited := l.rateLimit(time.Now())
 	failure, crashed := t.crashed()
+	until, limited := l.rateLimit(time.Now())
+	trouble, message := t.trouble()
+	limited = limited || trouble == agent.TroubleLimit
 	hasVerdict := t.cause == "" && name != signalbox.NameUnknown && !crashed
 	fail := func(f rules.ReportFailure) (rules.Answer, error) {
 		ended.Messages = nil // the next agent gets them
@@ -257,6 +265,11 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		return s.reportSignal(report, *l.expertRequest)
 	case !hasVerdict && limited:
 		return fail(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
+	case !hasVerdict && trouble != "":
+		configured := s.crew.box.Config.AgentNamed(s.agentName())
+		return fail(rules.ReportFailure{Cause: rules.FailCause(trouble), Detail: hideKey(message, l.key), Advice: agent.Advice(configured.Preset, configured.BaseURL, trouble)})
+	case t.cause == rules.FailProgram:
+		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice, Advice: t.remedy})
 	case t.cause != "":
 		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice})
 	case crashed:
@@ -368,6 +381,31 @@ func (t *turn) crashed() (failure string, crashed bool) {
 	failure = t.failure()
 	unknown := t.signal.Name == signalbox.NameUnknown && !t.gaveUp // signalbox ends a program that it gives up
 	return failure, failure != "" && (t.signal.Passing() || unknown)
+}
+
+// trouble returns why the program could not work, whatever its task, and what it said about that; "" if it could. Only the program's own word
+// counts: the error that ended its turn, the last line of its standard error if it failed, or what it kept trying until it was ended. A model
+// or a tool may write anything.
+func (t *turn) trouble() (agent.Trouble, string) {
+	stream := &t.listener.stream
+	format := stream.Format
+	if format == signalbox.FormatAuto || format == "" {
+		format = t.listener.format
+	}
+	status, message := 0, ""
+	switch {
+	case t.cause == rules.FailTimeout || t.cause == rules.FailStall:
+		message = stream.Retrying
+	case t.cause != "" || t.lingered || t.limit != "" || t.exit.Signal != "":
+	case stream.Failed:
+		status, message = stream.ErrorStatus, stream.Error
+	case t.exit.Code != 0 && !stream.Ended:
+		message = lastLine(t.listener.errors.String())
+	}
+	if message = text.OneLine(message); message == "" && status == 0 {
+		return "", ""
+	}
+	return agent.Diagnose(format, status, message), message
 }
 
 // describeCrash describes a failure for people: the verdict that does not count because of it, and what the program said about it.

@@ -26,6 +26,11 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
 		return fmt.Sprintf("rate limit: no %s until %s", b.Role, b.Until.In(d.zone).Format(time.TimeOnly)), ""
+	case rules.TypeAgentUnavailable:
+		return d.unavailable(as[rules.AgentUnavailable](e))
+	case rules.TypeAgentRestored:
+		b := as[rules.AgentRestored](e)
+		return b.Agent + " is tried again", b.Reason
 	case rules.TypeSignalRefused:
 		return d.refused(e), ""
 	case rules.TypeLeaseExpired:
@@ -38,6 +43,28 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 		return d.role(e) + " stopped", b.Reason
 	}
 	return "", ""
+}
+
+// unavailable describes that an agent cannot work, and who takes over.
+func (d describer) unavailable(b rules.AgentUnavailable) (text, detail string) {
+	why := map[rules.FailCause]string{rules.FailRateLimit: "rate limit", rules.FailCrash: "it keeps crashing", rules.FailLogin: "login refused",
+		rules.FailServer: "no answer from its server", rules.FailProgram: "its program does not start"}[b.Cause]
+	if why == "" {
+		why = string(b.Cause)
+	}
+	until := ""
+	if !b.Until.IsZero() {
+		until = " until " + b.Until.In(d.zone).Format("15:04")
+	}
+	switch {
+	case b.Next != "" && b.Role != "":
+		return fmt.Sprintf("%s takes over from %s as %s%s (%s)", b.Next, b.Agent, b.Role, until, why), b.Detail
+	case b.Next != "":
+		return fmt.Sprintf("%s takes over from %s%s (%s)", b.Next, b.Agent, until, why), b.Detail
+	case !b.Until.IsZero():
+		return fmt.Sprintf("%s: no %s until %s", why, b.Agent, b.Until.In(d.zone).Format(time.TimeOnly)), b.Detail
+	}
+	return fmt.Sprintf("%s is not available (%s)", b.Agent, why), b.Detail
 }
 
 // failed describes how an agent failed.
@@ -62,7 +89,7 @@ func failed(cause rules.FailCause) string {
 // routine reports whether another event already explains why a lease ended.
 func routine(reason string) bool {
 	switch reason {
-	case "", "checks", "merge", "conflict", "health audit", "exit", "rate limit", "retry", "setup", rules.ReleasedForRework, "the run is cancelled", "the human is asked instead",
+	case "", "checks", "merge", "conflict", "health audit", "exit", rules.ReleasedLimit, rules.ReleasedUnavailable, "retry", "setup", rules.ReleasedForRework, "the run is cancelled", "the human is asked instead",
 		signalbox.NameExit, signalbox.NameUnknown:
 		return true
 	}

@@ -22,7 +22,7 @@ func claudeFormat() *format {
 			"message.usage.output_tokens":               fieldMessageOutput,
 			"message.usage.cache_creation_input_tokens": fieldMessageCacheWrite, "usage.cache_creation_input_tokens": fieldCacheWrite,
 			"model": fieldModel, "message.model": fieldModel,
-			"result": fieldResult, "is_error": fieldIsError,
+			"result": fieldResult, "is_error": fieldIsError, "api_error_status": fieldErrorStatus,
 			"usage.input_tokens": fieldInput, "usage.cache_read_input_tokens": fieldCached,
 			"usage.output_tokens": fieldOutput, "total_cost_usd": fieldCost,
 			"rate_limit_info.status": fieldLimitStatus, "rate_limit_info.resetsAt": fieldLimitReset,
@@ -33,7 +33,7 @@ func claudeFormat() *format {
 			hook_id hook_name hook_event stdout stderr output exit_code outcome
 			task_id tool_use_id description task_type summary status compact_metadata prompt patch last_tool_name workflow_name
 			duration_ms duration_api_ms num_turns modelUsage permission_denials structured_output errors stop_reason
-			terminal_reason api_error_status ttft_ms tool_name elapsed_time_seconds preceding_tool_use_ids`),
+			terminal_reason ttft_ms tool_name elapsed_time_seconds preceding_tool_use_ids`),
 		types: set(agentformat.ClaudeSystem, agentformat.ClaudeAssistant, agentformat.ClaudeUser, agentformat.ClaudeResult,
 			agentformat.ClaudeStreamEvent, agentformat.ClaudeRateLimit, "tool_progress", "tool_use_summary",
 			"auth_status", "control_request", "control_response", "control_cancel_request", "keep_alive",

@@ -10,9 +10,9 @@ func codexFormat() *format {
 	}
 	return &format{
 		schema: newSchema(map[string]fieldID{
-			"type": fieldType, "thread_id": fieldSession, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError,
+			"type": fieldType, "thread_id": fieldSession, "item.type": fieldPartType, "item.text": fieldText, "error.message": fieldError, "message": fieldError,
 			"usage.input_tokens": fieldInput, "usage.cached_input_tokens": fieldCached, "usage.output_tokens": fieldOutput,
-		}, []string{"item.text"}, "message"),
+		}, []string{"item.text"}, ""),
 		types: set(agentformat.CodexThreadStarted, agentformat.CodexTurnStarted, agentformat.CodexTurnCompleted,
 			agentformat.CodexTurnFailed, agentformat.CodexItemStarted, agentformat.CodexItemUpdated,
 			agentformat.CodexItemCompleted, agentformat.CodexError),
@@ -34,7 +34,9 @@ func codexFormat() *format {
 			d.endMessage()
 			switch string(d.values[fieldType].value) {
 			case agentformat.CodexTurnStarted, agentformat.CodexItemStarted, agentformat.CodexItemUpdated, agentformat.CodexItemCompleted:
-				d.report.Ended = false
+				d.report.Ended, d.report.Retrying = false, ""
+			case agentformat.CodexError:
+				d.report.Retrying = d.message(d.values[fieldError].value)
 			case agentformat.CodexTurnCompleted:
 				d.usage.countTotal(d.tokens())
 				d.endTurn(false, nil)

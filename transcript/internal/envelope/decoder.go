@@ -81,6 +81,7 @@ const (
 	headSize    = 128
 	maxDrift    = 64
 	maxMessage  = 1 << 10 // bytes of an error message that are kept
+	maxStatus   = 999
 )
 
 // noModel is what claude writes as the model of messages that it makes up itself.
@@ -398,17 +399,21 @@ func (d *decoder) endTurn(failed bool, message []byte) {
 
 // reportEnd reports that the turn has ended, with an error message if it failed.
 func (d *decoder) reportEnd(failed bool, message []byte) {
-	d.report.Ended, d.report.Failed, d.report.Error = true, false, ""
+	d.report.Ended, d.report.Failed, d.report.Error, d.report.ErrorStatus, d.report.Retrying = true, false, "", 0, ""
 	if failed {
 		d.reportFailure(message)
+		d.report.ErrorStatus = int(min(d.count(fieldErrorStatus), maxStatus))
 	}
 	d.usage.endTurn()
 	d.hasSpoken = false
 }
 
 func (d *decoder) reportFailure(message []byte) {
-	d.report.Failed, d.report.Error = true, lines.Valid(message[:min(len(message), maxMessage)])
+	d.report.Failed, d.report.Error = true, d.message(message)
 }
+
+// message returns the start of an error message.
+func (d *decoder) message(text []byte) string { return lines.Valid(text[:min(len(text), maxMessage)]) }
 
 // tokens returns the usage in the line, without its cost.
 func (d *decoder) tokens() signalbox.Usage {

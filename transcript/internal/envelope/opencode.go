@@ -13,7 +13,7 @@ func opencodeFormat() *format {
 			"type": fieldType, "sessionID": fieldSession, "part.sessionID": fieldPartSession,
 			"part.type": fieldPartType, "part.text": fieldText, "part.reason": fieldReason,
 			"part.tokens.input": fieldInput, "part.tokens.cache.read": fieldCached, "part.tokens.cache.write": fieldCacheWrite, "part.tokens.output": fieldOutput,
-			"part.cost": fieldCost, "error.name": fieldError, "error.data.message": fieldError,
+			"part.cost": fieldCost, "error.name": fieldError, "error.data.message": fieldError, "error.data.statusCode": fieldErrorStatus,
 		}, []string{"part.text"}, "timestamp"),
 		types: set(agentformat.OpencodeStepStart, agentformat.OpencodeStepFinish, agentformat.OpencodeText,
 			agentformat.OpencodeToolUse, agentformat.OpencodeReasoning, agentformat.OpencodeError),

@@ -28,6 +28,7 @@ const (
 	fieldResult // claude repeats its last text here
 	fieldIsError
 	fieldError
+	fieldErrorStatus
 	fieldInput
 	fieldCached
 	fieldOutput
