@@ -102,7 +102,19 @@ func TestReport(t *testing.T) {
 			`{"type":"error","message":"Reconnecting... 1/5"}`, `{"type":"turn.failed","error":{"message":"401"}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Failed: true, Error: "401"}},
 		{"a codex error alone is not the end", signalbox.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`},
+			signalbox.StreamReport{Format: signalbox.FormatCodex, Retrying: "Reconnecting... 1/5"}},
+		{"codex continues after an error", signalbox.FormatCodex, []string{`{"type":"error","message":"Reconnecting... 1/5"}`, `{"type":"item.started","item":{"type":"command_execution"}}`},
 			signalbox.StreamReport{Format: signalbox.FormatCodex}},
+		{"claude reports the status of its service", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"API Error"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true, Failed: true, Error: "API Error", ErrorStatus: 529}},
+		{"a success has no status", signalbox.FormatClaude, []string{
+			`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"x"}`,
+			`{"type":"result","subtype":"success","is_error":false,"api_error_status":null,"result":"x"}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatClaude, Ended: true}},
+		{"opencode reports the status of its service", signalbox.FormatOpencode, []string{
+			`{"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":401}}}`,
+		}, signalbox.StreamReport{Format: signalbox.FormatOpencode, Ended: true, Failed: true, Error: "no", ErrorStatus: 401}},
 		{"codex completes", signalbox.FormatCodex, []string{
 			`{"type":"turn.completed","usage":{"input_tokens":20,"cached_input_tokens":3,"output_tokens":10}}`,
 		}, signalbox.StreamReport{Format: signalbox.FormatCodex, Ended: true, Usage: signalbox.Usage{InputTokens: 20, CachedInputTokens: 3, OutputTokens: 10}}},

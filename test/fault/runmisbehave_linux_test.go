@@ -252,12 +252,12 @@ on developer T2 attempt 1:
 	s.startRun(t).end(0)
 	events := s.checkDone(t, tasksIn(plan)...)
 	s.checkParts(t, tasksIn(plan)...)
-	at := slices.IndexFunc(events, ofTypeAt(rules.TypeRoleLimited, ""))
+	at := slices.IndexFunc(events, ofTypeAt(rules.TypeAgentUnavailable, ""))
 	if at < 0 {
-		t.Fatal("no role was limited")
+		t.Fatal("no agent was limited")
 	}
-	limit := data[rules.RoleLimited](&events[at])
-	if wait := limit.Until.Sub(events[at].Time); limit.Role != signalbox.RoleDeveloper || wait <= 0 || wait > 6*time.Second {
+	limit := data[rules.AgentUnavailable](&events[at])
+	if wait := limit.Until.Sub(events[at].Time); limit.Cause != rules.FailRateLimit || wait <= 0 || wait > 6*time.Second {
 		t.Errorf("the limit is %+v, which ends after %s", limit, wait)
 	}
 	for i := range events[at:] {

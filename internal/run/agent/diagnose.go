@@ -16,7 +16,7 @@ const (
 	TroubleLimit  Trouble = "rate_limit" // its service refuses requests for a while
 )
 
-// errorPattern recognises a program's own error message. If it has a group, that is an HTTP status.
+// errorPattern recognises a program's own error message. Without a trouble, its group is an HTTP status.
 type errorPattern struct {
 	text    *regexp.Regexp
 	trouble Trouble
@@ -70,7 +70,7 @@ func Diagnose(format signalbox.Format, status int, message string) Trouble {
 		found := p.text.FindStringSubmatch(message)
 		switch {
 		case found == nil:
-		case len(found) > 1:
+		case p.trouble == "":
 			status, _ := strconv.Atoi(found[1]) // they are three digits
 			if trouble := troubleOf(status); trouble != "" {
 				return trouble

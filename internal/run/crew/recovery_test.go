@@ -181,7 +181,7 @@ on developer T1 attempt 1:
 	}
 }
 
-// A missing program is not retried.
+// A missing program is not retried: there is one question, and the task has not failed.
 func TestMissingProgram(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
@@ -191,16 +191,16 @@ func TestMissingProgram(t *testing.T) {
 	if o := s.begin().end(); o.Standing != rules.StandingAsking {
 		t.Errorf("the run ended %s", o.Standing)
 	}
-	q := only[rules.QuestionAsked](s, "T1").Body
-	if q.Kind != rules.AskedTimeout || !strings.Contains(q.Text, "no-such-program-anywhere") {
+	q := only[rules.QuestionAsked](s, "").Body
+	if q.Kind != rules.AskedAgent || !strings.Contains(q.Text, "the agent missing") || !strings.Contains(q.Text, "no-such-program-anywhere") {
 		t.Errorf("question: %+v", q)
 	}
-	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 3 || failed[0].Body.Cause != string(rules.FailStart) {
+	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
 		t.Errorf("failures: %+v", failed)
 	}
 }
 
-func TestRateLimitParksTheRole(t *testing.T) {
+func TestRateLimitOfAnAgent(t *testing.T) {
 	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode", "as-plain"} {
 		t.Run(agent, func(t *testing.T) {
 			s := set(t, scene{
@@ -212,8 +212,8 @@ on critic T1 attempt 1:
 `})
 			s.run()
 			s.wantCompleted("T1")
-			limited := only[rules.RoleLimited](s, "")
-			if limited.Body.Role != signalbox.RoleCritic {
+			limited := only[rules.AgentUnavailable](s, "")
+			if limited.Body.Agent != agent || limited.Body.Cause != rules.FailRateLimit {
 				t.Errorf("limited: %+v", limited.Body)
 			}
 			if n := len(all[rules.AgentFailed](s, "")); n != 0 {
@@ -248,7 +248,7 @@ on critic T1 attempt 2:
 	if n := len(all[rules.ReworkOrdered](s, "T1")); n != 1 {
 		t.Errorf("%d failed reviews, want one", n)
 	}
-	only[rules.RoleLimited](s, "")
+	only[rules.AgentUnavailable](s, "")
 	if n := len(s.prompts("T1", "critic")); n != 3 {
 		t.Errorf("%d critics, want three", n)
 	}

@@ -5,6 +5,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -42,7 +43,7 @@ type Status struct {
 	Requests []Request `json:"requests"`
 	Spending Spending  `json:"spending"`
 	Base     Base      `json:"base"`
-	// RateLimits are the roles of which no agent can start for a time.
+	// RateLimits are the agents, and the roles of which no agent, that can start for a time.
 	RateLimits []RateLimit `json:"rate_limits"`
 }
 
@@ -124,11 +125,15 @@ type Base struct {
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// RateLimit says until when no agent of a role can start.
+// RateLimit says until when an agent, or no agent of a role, can start.
 type RateLimit struct {
-	Role  signalbox.Role `json:"role"`
+	Role  signalbox.Role `json:"role,omitempty"`
+	Agent string         `json:"agent,omitempty"`
 	Until time.Time      `json:"until"`
 }
+
+// Who returns the agent or the role.
+func (r RateLimit) Who() string { return cmp.Or(r.Agent, string(r.Role)) }
 
 // RequestKind is the kind of a request to the human.
 type RequestKind string
@@ -173,7 +178,12 @@ func NewStatus(s *rules.State, now time.Time) *Status {
 	}
 	for _, role := range rules.DispatchRoles() {
 		if until := s.Limited(role); until.After(now) {
-			st.RateLimits = append(st.RateLimits, RateLimit{role, until})
+			st.RateLimits = append(st.RateLimits, RateLimit{Role: role, Until: until})
+		}
+	}
+	for _, a := range s.Agents() {
+		if a.Limited.After(now) {
+			st.RateLimits = append(st.RateLimits, RateLimit{Agent: a.Agent, Until: a.Limited})
 		}
 	}
 	return st

@@ -134,6 +134,11 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 			notices = append(notices, "rate limit: no "+string(role)+" until "+until.Local().Format(time.TimeOnly))
 		}
 	}
+	for _, a := range s.Agents() {
+		if a.Limited.After(now) {
+			notices = append(notices, "rate limit: no "+onScreen(a.Agent)+" until "+a.Limited.Local().Format(time.TimeOnly))
+		}
+	}
 	return notices
 }
 

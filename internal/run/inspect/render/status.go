@@ -365,7 +365,7 @@ func (p *statusPrinter) notices() (lines []string) {
 		add("the token window is used up until %s", p.o.clock(*window.Ends))
 	}
 	for _, limit := range st.RateLimits {
-		add("rate limit: no %s until %s", limit.Role, p.o.clock(limit.Until))
+		add("rate limit: no %s until %s", limit.Who(), p.o.clock(limit.Until))
 	}
 	for _, c := range st.Crews {
 		if !c.Alive {

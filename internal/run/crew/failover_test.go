@@ -1,0 +1,147 @@
+package crew
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// agentsOf returns the agents that were started for a role of a task, in order.
+func (s *stage) agentsOf(work string, role signalbox.Role) (names []string) {
+	roles := map[uint64]signalbox.Role{}
+	for _, e := range all[rules.LeaseGranted](s, work) {
+		roles[e.Seq] = e.Body.Role
+	}
+	for _, e := range all[rules.AgentStarted](s, work) {
+		if roles[e.Body.Epoch] == role {
+			names = append(names, e.Body.Agent)
+		}
+	}
+	return names
+}
+
+// A rate limit of an agent stops it in all roles, and the next agent of a list takes over.
+func TestAgentTakesOverAfterARateLimit(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}, critic: {agent: [as-claude, as-gemini]}}\n", script: `
+on developer T1 attempt 1:
+    ratelimit 1h
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got, []string{"as-claude", "as-codex"}) {
+		t.Errorf("developers %q", got)
+	}
+	if got := s.agentsOf("T1", signalbox.RoleCritic); !slices.Equal(got, []string{"as-gemini"}) {
+		t.Errorf("critics %q", got)
+	}
+	if limited := only[rules.AgentUnavailable](s, "").Body; limited.Next != "as-codex" {
+		t.Errorf("%+v", limited)
+	}
+}
+
+func TestAgentTakesOverAfterCrashes(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: [as-claude, as-codex]}}\n", script: `
+on developer T1 attempt 1:
+    crash 1
+on developer T1 attempt 2:
+    crash 1
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if got := s.agentsOf("T1", signalbox.RoleDeveloper); !slices.Equal(got, []string{"as-claude", "as-claude", "as-codex"}) {
+		t.Errorf("developers %q", got)
+	}
+}
+
+// refusals are what each program writes when its login is refused or its server does not answer.
+var refusals = map[string]struct {
+	cause rules.FailCause
+	lines string
+}{
+	"as-claude":   {rules.FailLogin, `raw {"type":"result","subtype":"success","is_error":true,"session_id":"{thread}","result":"Invalid API key · Please run /login"}`},
+	"as-codex":    {rules.FailLogin, `raw {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized: no, url: http://127.0.0.1/v1/responses"}}`},
+	"as-gemini":   {rules.FailServer, `raw {"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: exception TypeError: fetch failed sending request]"}}`},
+	"as-opencode": {rules.FailServer, `raw {"type":"error","error":{"name":"APIError","data":{"message":"no","statusCode":503}}}`},
+}
+
+// An agent that cannot work gives one question for all tasks, and costs none of them an attempt. After the answer everything continues.
+func TestOneQuestionAboutAnAgent(t *testing.T) {
+	for agent, said := range refusals {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", options: Options{LeaveQuestions: true}, script: `
+on critic * attempt 1:
+    ` + said.lines + `
+    crash 1
+`})
+			if o := s.begin().end(); o.Standing != rules.StandingAsking {
+				t.Errorf("the run ended %s: %q", o.Standing, o.Reasons)
+			}
+			q := only[rules.QuestionAsked](s, "")
+			if q.Body.Kind != rules.AskedAgent || !slices.Equal(q.Body.Agents, []string{agent}) {
+				t.Errorf("question %+v", q.Body)
+			}
+			if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != said.cause || down.Detail == "" {
+				t.Errorf("%+v", down)
+			}
+			if asked := len(all[rules.QuestionAsked](s, "T1")) + len(all[rules.QuestionAsked](s, "T2")); asked > 0 {
+				t.Errorf("%d more questions", asked)
+			}
+			if failed := len(all[rules.AgentFailed](s, "T1")) + len(all[rules.AgentFailed](s, "T2")); failed > 0 {
+				t.Errorf("%d failures", failed)
+			}
+			s.do(rules.AnswerQuestion{Question: q.Body.Question, Answer: "retry", Actor: "me"})
+			r := s.begin()
+			if o := r.end(); o.Standing != rules.StandingComplete && len(all[rules.QuestionAsked](s, "")) == 2 {
+				// The first attempt of the other critic meets the same refusal: its agent plays the same part.
+				s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
+				s.run()
+			}
+			s.wantCompleted("T1", "T2")
+		})
+	}
+}
+
+// What a model or a tool writes does not count, whatever it quotes.
+func TestQuotedErrorsAreNotTheAgents(t *testing.T) {
+	for _, agent := range []string{"as-claude", "as-codex", "as-gemini", "as-opencode", "as-plain"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
+on critic T1 attempt 1:
+    quote API Error: 401 Unauthorized, unexpected status 401, Invalid API key, connection refused
+    say API Error: 401 Unauthorized
+    say unexpected status 401 Unauthorized: please run /login, ECONNREFUSED
+    crash 1
+on critic T1 attempt 2:
+    say Invalid API key · Please run /login
+    say 429 Too Many Requests
+`})
+			s.run()
+			s.wantCompleted("T1")
+			if down := all[rules.AgentUnavailable](s, ""); len(down) > 0 {
+				t.Errorf("%+v", down[0].Body)
+			}
+			if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailCrash) {
+				t.Errorf("%+v", failed)
+			}
+		})
+	}
+}
+
+// A program that is missing is no reason to stop if another agent can take over.
+func TestMissingProgramIsReplaced(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: [missing, as-codex]}}\n"})
+	s.run()
+	s.wantCompleted("T1")
+	if got := s.agentsOf("T1", signalbox.RoleCritic); !slices.Equal(got, []string{"missing", "as-codex"}) {
+		t.Errorf("critics %q", got)
+	}
+	if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != rules.FailProgram || !strings.Contains(down.Detail, "no-such-program-anywhere") {
+		t.Errorf("%+v", down)
+	}
+	if asked := all[rules.QuestionAsked](s, ""); len(asked) > 0 {
+		t.Errorf("asked %+v", asked[0].Body)
+	}
+}
