@@ -40,14 +40,16 @@ func storeText(ctx context.Context, b *box.Box, text string) (signalbox.Hash, er
 
 // Listens reports whether an agent that works on a work item in a role reads messages while it works.
 func Listens(b *box.Box, role signalbox.Role, work string) bool {
-	expert := ""
+	expert, name := "", ""
 	b.Engine.View(func(s *rules.State) {
 		if w, known := s.Work(work); known && w.Task != nil {
-			expert = w.Task.Expert
+			expert, name = w.Task.Expert, w.Task.Agent
 		}
 	})
-	_, configured := b.Config.AgentFor(role, expert)
-	command, err := CommandOf(configured)
+	if name == "" { // none works on it
+		name = b.Config.AgentsFor(role, expert)[0]
+	}
+	command, err := CommandOf(b.Config.AgentNamed(name))
 	return err == nil && command.Interactive && slices.Contains(config.AgentRoles(), role)
 }
 
