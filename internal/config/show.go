@@ -108,6 +108,10 @@ func showScalar(v reflect.Value, dollars bool) (string, bool) {
 	switch value := v.Interface().(type) {
 	case json.RawMessage:
 		return orDefault(string(value), "null"), true
+	case AgentList:
+		if len(value) == 1 { // as it is written
+			return encode(value[0]), true
+		}
 	case time.Duration, Size, Cores:
 		return encode(fmt.Sprint(value)), true
 	}
