@@ -125,8 +125,8 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 	drafts := slices.ContainsFunc(p.Tasks, func(t plan.Task) bool { return t.Draft })
 	for _, role := range rolesOf(drafts) {
 		set := c.RoleOf(role)
-		name, a := c.AgentFor(role, "")
-		f.Roles = append(f.Roles, Role{role, name, programOf(a), set.Slots, show.Duration(set.Timeout)})
+		name := c.AgentsFor(role, "")[0] // others only take over from it
+		f.Roles = append(f.Roles, Role{role, name, programOf(c.AgentNamed(name)), set.Slots, show.Duration(set.Timeout)})
 	}
 	return f, f.addWaves(ctx, b, p, works, branch)
 }
@@ -210,8 +210,7 @@ func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, 
 		if err != nil {
 			return found, err
 		}
-		name, _ := b.Config.AgentFor(role, "")
-		found.Agents = append(found.Agents, Agent{role, name, len(prompt)})
+		found.Agents = append(found.Agents, Agent{role, b.Config.AgentsFor(role, "")[0], len(prompt)})
 	}
 	return found, nil
 }
