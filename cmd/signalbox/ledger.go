@@ -11,6 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 	"signalbox/ledger"
 )
@@ -37,30 +38,53 @@ Examples:
 
 type ledgerTailCommand struct {
 	boxFlag
-	Number uint64 `short:"n" default:"20" help:"The number of events; 0 means all. Default: 20."`
-	Follow bool   `short:"f" help:"Keep printing new events until interrupted."`
-	JSON   bool   `name:"json" help:"Print one JSON object per line."`
+	Number uint64      `short:"n" default:"20" help:"The number of events; 0 means all. Default: 20."`
+	Follow bool        `short:"f" help:"Keep printing new events until interrupted."`
+	Work   []string    `placeholder:"ID,..." help:"Only events of these work items."`
+	Type   []eventType `placeholder:"TYPE,..." help:"Only events of these types, such as QuestionAsked."`
+	JSON   bool        `name:"json" help:"Print one JSON object per line."`
 }
 
 func (ledgerTailCommand) Help() string {
-	return `Shows the last events, oldest first.
+	return `Shows the last events, oldest first. With --work or --type, the last ones of those work items or types. docs/state-machine.md lists the types.
 
 Examples:
 
     signalbox ledger tail
     signalbox ledger tail -n 5 -f
+    signalbox ledger tail --work T1 --type QuestionAsked,QuestionAnswered
     signalbox ledger tail -n 0 --json`
 }
 
+// eventType is the type of an event.
+type eventType string
+
+// check returns an error if there is no such type.
+func (t eventType) check() error {
+	if slices.Contains(rules.EventTypes(), string(t)) {
+		return nil
+	}
+	hint := "docs/state-machine.md lists the types"
+	if closest := text.Closest(string(t), rules.EventTypes()); closest != "" {
+		hint = "did you mean " + closest + "?"
+	}
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no event type '%s'", shortened(string(t))), Hint: hint}
+}
+
 func (c *ledgerTailCommand) Run(p *program) error {
+	for _, t := range c.Type {
+		if err := t.check(); err != nil {
+			return err
+		}
+	}
 	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
 		head, err := l.Journal.Head(ctx)
 		if err != nil {
 			return err
 		}
-		after := uint64(0)
-		if c.Number != 0 && c.Number < head {
-			after = head - c.Number
+		after, err := c.start(ctx, l, head)
+		if err != nil {
+			return err
 		}
 		if c.Follow {
 			return c.follow(p, l, after)
@@ -75,6 +99,46 @@ func (c *ledgerTailCommand) Run(p *program) error {
 		}
 		return nil
 	})
+}
+
+// matches reports whether an event is shown.
+func (c *ledgerTailCommand) matches(e *signalbox.Event) bool {
+	return (len(c.Work) == 0 || slices.Contains(c.Work, e.Work)) && (len(c.Type) == 0 || slices.Contains(c.Type, eventType(e.Type)))
+}
+
+// searchAtOnce is how many events are read at once while looking for the last ones that match.
+const searchAtOnce = 1024
+
+// start returns the sequence number before the first event to show. It searches from the end.
+func (c *ledgerTailCommand) start(ctx context.Context, l *box.Ledger, head uint64) (uint64, error) {
+	switch {
+	case c.Number == 0:
+		return 0, nil
+	case len(c.Work)+len(c.Type) == 0:
+		return head - min(c.Number, head), nil
+	}
+	missing := c.Number
+	for end := head; end > 0; {
+		begin := end - min(searchAtOnce, end)
+		var found []uint64
+		for e, err := range l.Events(ctx, begin) {
+			if err != nil {
+				return 0, err
+			}
+			if e.Seq > end {
+				break
+			}
+			if c.matches(e) {
+				found = append(found, e.Seq)
+			}
+		}
+		if n := uint64(len(found)); n >= missing {
+			return found[n-missing] - 1, nil
+		}
+		missing -= uint64(len(found))
+		end = begin
+	}
+	return 0, nil
 }
 
 func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) error {
@@ -97,7 +161,11 @@ func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) erro
 	return nil
 }
 
+// show prints an event if it matches.
 func (c *ledgerTailCommand) show(p *program, e *signalbox.Event) error {
+	if !c.matches(e) {
+		return nil
+	}
 	if c.JSON {
 		return p.printJSON(e, "")
 	}

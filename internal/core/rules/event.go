@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -191,6 +192,16 @@ func decodeAs[B body](e *signalbox.Event) (body, error) {
 		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w", ErrNewer, e.Seq, e.Type, err))
 	}
 	return b, nil
+}
+
+// EventTypes returns the types of events that this version knows, in alphabetical order.
+func EventTypes() []string {
+	types := make([]string, 0, len(decoders))
+	for name := range decoders {
+		types = append(types, name)
+	}
+	slices.Sort(types)
+	return types
 }
 
 // decoders returns the body of an event, by event type.
