@@ -13,11 +13,13 @@ import (
 type Session struct {
 	rules.SessionView
 	// Turns are the runs of the agent's program. Checks and merges have none.
-	Turns []Turn `json:"turns"`
+	Turns []Turn `json:"turns,omitempty"`
 	// Usage is the sum over all turns. While one is running it has what was reported so far.
-	Usage Usage `json:"usage"`
+	Usage Usage `json:"usage,omitzero"`
 	// Failure is why the session failed, "" if it did not.
 	Failure string `json:"failure,omitempty"`
+	// Merged is the merge that the session made.
+	Merged *Merge `json:"merged,omitempty"`
 }
 
 // Turn is one run of an agent's program.
@@ -87,7 +89,7 @@ const sessionRead = 512
 
 // ReadSession returns the session with an index among those of a work item. It reads the events from the start of its lease to the end.
 func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now time.Time) (Session, error) {
-	s := Session{SessionView: w.View(now).Sessions[index], Turns: []Turn{}}
+	s := Session{SessionView: w.View(now).Sessions[index]}
 	end := w.Tenures()[index].End
 	for after := s.Epoch; end == 0 || after < end; {
 		events, err := j.Read(ctx, after, sessionRead)
@@ -119,6 +121,10 @@ func (s *Session) add(e *signalbox.Event) {
 		if b.Detail != "" {
 			s.Failure += ": " + b.Detail
 		}
+	}
+	if e.Type == rules.TypeMerged {
+		b := read[rules.Merged](e)
+		s.Merged = &Merge{b.Commit, b.Before, b.Tip}
 	}
 	if len(s.Turns) == 0 {
 		return

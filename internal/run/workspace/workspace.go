@@ -65,6 +65,9 @@ type Repo struct {
 
 const branchPrefix = "signalbox/"
 
+// Branch returns the name of the branch of a task.
+func Branch(task string) string { return branchPrefix + task }
+
 // Find returns the repository around dir. If work is not possible in it, the error says what to do. Worktrees are kept in folder,
 // which Find creates. If a merge was killed before it updated the checkout of the base branch, Find does that first.
 func Find(ctx context.Context, dir, folder string) (*Repo, error) {

@@ -400,7 +400,7 @@ func (p *statusPrinter) money() []string {
 		parts = append(parts, show.Tokens(sum.Tokens)+" tokens"+estimated)
 	}
 	for _, b := range sum.Budgets {
-		parts = append(parts, budget(b))
+		parts = append(parts, of(b)+" budget "+Budget(b))
 	}
 	if w := sum.Window; w != nil {
 		part := fmt.Sprintf("window %s of %s tokens", show.Tokens(w.Tokens), show.Tokens(w.Limit))
@@ -415,8 +415,8 @@ func (p *statusPrinter) money() []string {
 	return append([]string{""}, show.Wrap(strings.Join(parts, " · "), p.width(), 3)...)
 }
 
-// budget returns the use of a budget in words.
-func budget(b inspect.BudgetUse) string {
+// Budget returns the use of a budget in words.
+func Budget(b inspect.BudgetUse) string {
 	var uses []string
 	if b.Limit.CostMicros > 0 {
 		uses = append(uses, show.Dollars(b.Used.CostMicros)+" of "+show.Dollars(b.Limit.CostMicros))
@@ -428,9 +428,13 @@ func budget(b inspect.BudgetUse) string {
 		seconds := func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) }
 		uses = append(uses, seconds(b.Used.Seconds)+" of "+seconds(b.Limit.Seconds))
 	}
-	of := string(b.Of)
+	return strings.Join(uses, ", ")
+}
+
+// of returns what a budget is for.
+func of(b inspect.BudgetUse) string {
 	if b.Role != "" {
-		of = string(b.Role)
+		return string(b.Role)
 	}
-	return of + " budget " + strings.Join(uses, ", ")
+	return string(b.Of)
 }

@@ -230,12 +230,12 @@ func (t *Transcript) words(line string) {
 	line = strings.TrimRight(line, "\r\n")
 	i := slices.IndexFunc(t.signals, func(sig signalbox.Signal) bool { return isOn(sig, line) })
 	if i < 0 {
-		t.print(text.Printable(clipTo(line, maxWords)))
+		t.print(text.PrintableLines(clipTo(line, maxWords)))
 		return
 	}
 	sig := t.signals[i]
 	t.signals = slices.Delete(t.signals, i, i+1)
-	t.mark(sig, text.Printable(clipTo(strings.TrimSpace(line), maxWords)))
+	t.mark(sig, text.PrintableLines(clipTo(strings.TrimSpace(line), maxWords)))
 }
 
 // isOn reports whether a signal is on a line.
