@@ -51,6 +51,7 @@ type commands struct {
 	Tell      tellCommand      `cmd:"" help:"Give words to the next agent on a task."`
 	Status    statusCommand    `cmd:"" help:"Show what is going on."`
 	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
+	Diff      diffCommand      `cmd:"" help:"Show what a task changes."`
 	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
 	Plan      planCommands     `cmd:"" help:"Write, import, check, show and update plans."`
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,6 +14,10 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/show"
+	"signalbox/internal/text"
 )
 
 type workListCommand struct {
@@ -36,7 +41,7 @@ type workShowCommand struct {
 }
 
 func (workShowCommand) Help() string {
-	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it. It also shows the findings that must be fixed, the checks that failed with the end of their output, and, for a task of a plan, the open questions.
+	return `Shows a work item: its phase, why it is blocked, who holds it, and all sessions that held it. It also shows the findings that must be fixed, and the checks that failed with the end of their output. For a task of a plan it shows the open questions, the agents, what they cost, the results of all checks, the branch and the commit too. signalbox logs shows what the agents wrote, and signalbox diff what they changed.
 
 Examples:
 
@@ -82,8 +87,33 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 }
 
 func (c *workShowCommand) Run(p *program) error {
-	details, err := c.find(p)
-	if err != nil {
+	if p.socket() != "" {
+		return c.askRun(p)
+	}
+	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+		var w *rules.Work
+		var err error
+		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.ID) })
+		if err != nil {
+			return err
+		}
+		details, err := inspect.ReadDetails(ctx, b, w, time.Now())
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return p.printJSON(details, "")
+		}
+		return p.printDetails(details)
+	})
+}
+
+// askRun shows the work item of an agent of a run, which asks the run for it.
+func (c *workShowCommand) askRun(p *program) error {
+	request := p.request(agentsocket.CallShow, p.getenv(sessionVariable), 0)
+	request.Work = c.ID
+	var details crew.WorkDetails
+	if err := agentsocket.Invoke(context.Background(), p.socket(), request, &details); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -92,28 +122,12 @@ func (c *workShowCommand) Run(p *program) error {
 	return p.printWorkItem(details)
 }
 
-// find returns the work item. An agent of a run asks the run for it.
-func (c *workShowCommand) find(p *program) (details crew.WorkDetails, err error) {
-	if p.socket() != "" {
-		request := p.request(agentsocket.CallShow, p.getenv(sessionVariable), 0)
-		request.Work = c.ID
-		err := agentsocket.Invoke(context.Background(), p.socket(), request, &details)
-		return details, err
-	}
-	err = p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
-		var w *rules.Work
-		var err error
-		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.ID) })
-		if err != nil {
-			return err
-		}
-		details, err = crew.Details(ctx, b, w)
-		return err
-	})
-	return details, err
+// printWorkItem prints what an agent may know of a work item.
+func (p *program) printWorkItem(w crew.WorkDetails) error {
+	return p.printDetails(inspect.NewDetails(w))
 }
 
-func (p *program) printWorkItem(w crew.WorkDetails) error {
+func (p *program) printDetails(w inspect.Details) error {
 	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
@@ -122,6 +136,7 @@ func (p *program) printWorkItem(w crew.WorkDetails) error {
 		}
 	}
 	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
+	rows = append(rows, describeTask(&w)...)
 	describe := func(l *signalbox.Lease, end string) string {
 		return fmt.Sprintf("%s %s (%s), epoch %d, %s %s", l.Role, l.Session, l.Actor, l.Epoch, end, l.Expires.Local().Format(time.DateTime))
 	}
@@ -141,7 +156,77 @@ func (p *program) printWorkItem(w crew.WorkDetails) error {
 			return err
 		}
 	}
+	if err := p.printMatrix(&w); err != nil {
+		return err
+	}
 	return p.printTroubles(w.Troubles)
+}
+
+// describeTask returns what is known only of planned work.
+func describeTask(w *inspect.Details) (rows [][2]string) {
+	if w.Task == nil {
+		return nil
+	}
+	row := func(name, value string) { rows = append(rows, [2]string{name, value}) }
+	row("branch", w.Branch)
+	row("commit", w.Commit)
+	if w.Merged != nil {
+		row("merged as", w.Merged.Commit)
+	}
+	if u := w.Task.Usage; u.Tokens > 0 || u.CostMicros > 0 {
+		cost := show.Tokens(u.Tokens) + " tokens"
+		if u.EstimatedTokens > 0 {
+			cost += " (partly estimated)"
+		}
+		if u.CostMicros > 0 {
+			cost = show.Dollars(u.CostMicros) + ", " + cost
+		}
+		row("cost", fmt.Sprintf("%s, %s", cost, text.Count(w.Task.Attempts, "agent run")))
+	}
+	if w.Budget != nil {
+		row("budget", render.Budget(*w.Budget))
+	}
+	return rows
+}
+
+// printMatrix prints the results of the checks, one line for each check and one column for each environment.
+func (p *program) printMatrix(w *inspect.Details) error {
+	if len(w.Matrix) == 0 {
+		return nil
+	}
+	var checks, environments []string
+	results := map[[2]string]string{}
+	for _, r := range w.Matrix {
+		if !slices.Contains(checks, r.Check) {
+			checks = append(checks, r.Check)
+		}
+		if !slices.Contains(environments, r.Environment) {
+			environments = append(environments, r.Environment)
+		}
+		took := (time.Duration(r.Millis) * time.Millisecond).Round(100 * time.Millisecond).String()
+		results[[2]string{r.Check, r.Environment}] = fmt.Sprintf("✘ exit status %d in %s", r.Exit, took)
+		if r.Passed {
+			results[[2]string{r.Check, r.Environment}] = "✔ " + took
+		}
+	}
+	fmt.Fprintln(p.out)
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	head := "CHECK"
+	if w.Checked != "" {
+		head = fmt.Sprintf("CHECK at %.7s", w.Checked)
+	}
+	for _, environment := range environments {
+		head += "\t" + printable(environment)
+	}
+	fmt.Fprintln(t, head)
+	for _, check := range checks {
+		line := printable(check)
+		for _, environment := range environments {
+			line += "\t" + cmp.Or(results[[2]string{check, environment}], "-")
+		}
+		fmt.Fprintln(t, line)
+	}
+	return t.Flush()
 }
 
 // describeChecks says on what the checks of work opened by hand last ran, and whether they passed; "" if they have not run.
@@ -164,16 +249,33 @@ func describeChecks(c *rules.LastChecks) string {
 	return result
 }
 
-func (p *program) printSessions(sessions []rules.SessionView) error {
+// printSessions prints the sessions, with the agents and what they cost if agents ran.
+func (p *program) printSessions(sessions []inspect.Session) error {
+	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED")
+	head := "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED"
+	if agents {
+		head += "\tAGENT\tTOKENS\tCOST"
+	}
+	fmt.Fprintln(t, head)
 	for _, s := range sessions {
 		to, ended := "-", "-"
 		if s.To != nil {
 			to, ended = s.To.Local().Format(time.DateTime), string(*s.Ended)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Epoch, s.Session, s.Role, s.Phase,
+		line := fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", s.Epoch, s.Session, s.Role, s.Phase,
 			s.From.Local().Format(time.DateTime), to, ended)
+		if agents {
+			tokens, cost := "-", "-"
+			if s.Usage.Tokens > 0 {
+				tokens = show.Tokens(s.Usage.Tokens)
+			}
+			if s.Usage.CostMicros > 0 {
+				cost = show.Dollars(s.Usage.CostMicros)
+			}
+			line += fmt.Sprintf("\t%s\t%s\t%s", cmp.Or(printable(s.Agent()), "-"), tokens, cost)
+		}
+		fmt.Fprintln(t, line)
 	}
 	return t.Flush()
 }
