@@ -71,7 +71,7 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 func (c *runCommand) boxForTrial(ctx context.Context, p *program) (b *box.Box, root string, closeBox func(), err error) {
 	dir, err := p.findBox(c.boxFlag)
 	if err == nil {
-		b, err = box.OpenReadOnly(ctx, dir, p.boxOptions())
+		b, err = box.OpenReadOnly(ctx, dir, p.runOptions(c.boxFlag))
 		if err != nil {
 			return nil, "", nil, err
 		}
@@ -80,12 +80,21 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program) (b *box.Box, r
 	if signalbox.CodeOf(err) != signalbox.CodeNotFound || c.Box != "" || p.getenv(boxVariable) != "" {
 		return nil, "", nil, err
 	}
+	absent, err := filepath.Abs(box.FolderName)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	settings, _, err := p.runSettings(ctx, c.boxFlag, ".", absent)
+	if err != nil {
+		return nil, "", nil, err
+	}
 	temp, err := os.MkdirTemp("", "signalbox-dry-run-")
 	if err != nil {
 		return nil, "", nil, err
 	}
 	dir = filepath.Join(temp, box.FolderName)
-	options := &box.Options{KeyFile: filepath.Join(temp, "key"), Log: p.boxOptions().Log}
+	options := &box.Options{KeyFile: filepath.Join(temp, "key"), Log: p.boxOptions().Log,
+		Load: func(context.Context, string) (*config.Config, error) { return settings, nil }}
 	if _, err = box.Init(ctx, dir, p.actor(""), options); err == nil {
 		b, err = box.Open(ctx, dir, options)
 	}
