@@ -71,7 +71,8 @@ func TestLimitsWithoutGroups(t *testing.T) {
 }
 
 // TestPlantedSettings lets an agent with a preset change its own settings to links to the user's files, and to commands that would run in
-// later sessions. At the next start of the agent the user's settings are back, and nothing was written through the links.
+// later sessions. At the next start of the agent the user's settings are back, and nothing was written through the links. A login that an
+// agent renewed reaches the user.
 func TestPlantedSettings(t *testing.T) {
 	t.Parallel()
 	of := scene{}
@@ -95,7 +96,7 @@ func TestPlantedSettings(t *testing.T) {
 	if text := fileText(filepath.Join(s.Home, ".ssh", "id_ed25519")); text != s.secret+"\n" {
 		t.Errorf("~/.ssh/id_ed25519 is %q", text)
 	}
-	for name, want := range map[string]string{"settings.json": `{"model": "best"}`, ".credentials.json": `{"login": true}`} {
+	for name, want := range map[string]string{"settings.json": `{"model": "best"}`, ".credentials.json": `{"login": "renewed"}`} {
 		if text := fileText(filepath.Join(s.Home, ".claude", name)); text != want {
 			t.Errorf("~/.claude/%s is %q", name, text)
 		}
@@ -128,6 +129,14 @@ func playClaude([]string) error {
 		}
 		return say("REVIEW_PASSED: " + task)
 	case os.Getenv("SIGNALBOX_ROLE") == "auditor":
+		if task == attackTask { // the last one renews the login, by replacing the link to the user's file
+			if err := os.WriteFile(file("new"), []byte(`{"login": "renewed"}`), 0o600); err != nil {
+				return err
+			}
+			if err := os.Rename(file("new"), file(".credentials.json")); err != nil {
+				return err
+			}
+		}
 		return say("AUDIT_PASSED: " + task)
 	case task != attackTask:
 		if err := os.WriteFile("victim", nil, 0o644); err != nil {

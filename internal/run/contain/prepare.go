@@ -29,6 +29,8 @@ func (p *Program) Prepare() error {
 	if p.home == "" {
 		return nil
 	}
+	// Those of a program that was killed with this one. A file that is not a login is replaced by the link.
+	_ = p.RenewLogins()
 	// The program could change everything in its home folder, so a link there may lead anywhere. A root does not follow those that lead
 	// out of it.
 	home, err := os.OpenRoot(p.home)

@@ -175,6 +175,9 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
 	t.gaveUp, t.limit, t.cap = sup.gaveUp, sup.limit, sup.cap
 	t.exit = running.Wait()
+	if err := contained.RenewLogins(); err != nil {
+		s.crew.log.Warn("the login of an agent", "work", s.work, "error", err)
+	}
 	if sup.exceeded {
 		t.limit = s.exceededSize(contained)
 	}
