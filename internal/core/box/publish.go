@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os/exec"
 	"strings"
 	"time"
@@ -87,6 +88,9 @@ func Post(ctx context.Context, address, contentType string, body []byte) error {
 	}
 	req.Header.Set("Content-Type", contentType)
 	resp, err := http.DefaultClient.Do(req)
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		return wrapped.Err // without the address, which may be secret
+	}
 	if err != nil {
 		return err
 	}

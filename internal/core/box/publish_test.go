@@ -101,6 +101,14 @@ func TestPublishToAWebhook(t *testing.T) {
 	}
 }
 
+// The address of a webhook may be secret, so the error does not contain it.
+func TestPublishErrorHasNoAddress(t *testing.T) {
+	err := Publish(t.Context(), config.Checkpoint{Webhook: "http://127.0.0.1:1/s3cret"}, []byte("signed"))
+	if err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // Whoever does not wait any longer need not wait for a place that does not answer.
 func TestPublishEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

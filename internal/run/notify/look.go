@@ -57,7 +57,7 @@ func (s *Sender) look() {
 	now := s.situation()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now.seq == s.out.Seq {
+	if now.seq <= s.out.Seq {
 		return
 	}
 	ctx := context.Background() // reading the ledger takes no time that matters, and nothing may be forgotten

@@ -294,6 +294,26 @@ func TestOneSender(t *testing.T) {
 	wantNone(t, got)
 }
 
+// A process that takes over knows what the other has delivered, even if it has not seen all of the ledger yet.
+func TestTakeOver(t *testing.T) {
+	server, got := receiver(t, nil)
+	k := newKit(t, "notify: {webhook: '"+server.URL+"'}\n", true, "T1")
+	other, err := box.Open(t.Context(), k.box.Dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	k.ask("Why?")
+	if left := k.send(); left != nil {
+		t.Fatal(left)
+	}
+	next(t, got)
+	if left := (&kit{t: t, box: other}).send(); left != nil {
+		t.Fatal(left)
+	}
+	wantNone(t, got)
+}
+
 // A target that hangs does not keep the others from being notified, not even at the end.
 func TestHangingTarget(t *testing.T) {
 	release := make(chan struct{})

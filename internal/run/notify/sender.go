@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -128,8 +129,12 @@ func (s *Sender) acquire() bool {
 	s.lock = f
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	tail := uint64(math.MaxUint64)
+	if s.box.Engine.Refresh(context.Background()) == nil { // the process that had the lock may have seen more of the ledger
+		tail = s.box.Engine.Tail().Seq
+	}
 	// Read it only now: another process may have changed it until it released the lock.
-	if s.out, err = readOutbox(filepath.Join(s.box.Dir, outboxName), s.box.ID(), s.box.Engine.Tail().Seq); err != nil {
+	if s.out, err = readOutbox(filepath.Join(s.box.Dir, outboxName), s.box.ID(), tail); err != nil {
 		s.warnOnce("outbox", "cannot read which notifications were delivered; they may be sent again", err)
 	}
 	s.dropTargets()
