@@ -18,12 +18,23 @@ import (
 	"signalbox/internal/run/forecast"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/team"
 )
 
 // dryRun prints what a run of the plan would do, and what it needs that is missing. It changes nothing.
 func (c *runCommand) dryRun(p *program, text []byte) error {
 	ctx := context.Background()
-	b, root, closeBox, err := c.boxForTrial(ctx, p)
+	var missing []forecast.Missing
+	var untrusted error
+	miss := func(err error) {
+		if errors.Is(err, team.ErrUntrusted) {
+			untrusted = err
+		}
+		if err != nil {
+			missing = append(missing, forecast.Missing{What: err.Error(), Fix: signalbox.HintOf(err)})
+		}
+	}
+	b, root, closeBox, err := c.boxForTrial(ctx, p, miss)
 	if err != nil {
 		return err
 	}
@@ -35,12 +46,6 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	}
 	load := crew.LoadOptions{Actor: p.actor(""), Shared: settings.Workspace == config.WorkspaceShared, Replace: c.Replace, Finished: c.finished()}
 	load.Source, load.ID = crew.Identify(parsed, c.File, root)
-	var missing []forecast.Missing
-	miss := func(err error) {
-		if err != nil {
-			missing = append(missing, forecast.Missing{What: err.Error(), Fix: signalbox.HintOf(err)})
-		}
-	}
 	loaded, id, err := c.tryLoad(ctx, b, parsed, text, load, miss)
 	if err != nil {
 		return err
@@ -64,37 +69,48 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	} else {
 		_, err = p.out.WriteString(f.Text(c.File, widthOf(p.stdout)))
 	}
-	return errors.Join(err, f.Error())
+	switch {
+	case err != nil:
+		return err
+	case untrusted != nil: // first, because everything else may be different with the team's settings
+		return untrusted
+	}
+	return f.Error()
 }
 
-// boxForTrial opens the box for reading. If there is none, it returns a new one in a temporary folder. root is the folder of the project.
-func (c *runCommand) boxForTrial(ctx context.Context, p *program) (b *box.Box, root string, closeBox func(), err error) {
+// boxForTrial opens the box for reading, with the configuration of a run. If there is none, it returns a new one in a temporary folder. root is the
+// folder of the project.
+func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(error)) (b *box.Box, root string, closeBox func(), err error) {
 	dir, err := p.findBox(c.boxFlag)
-	if err == nil {
-		b, err = box.OpenReadOnly(ctx, dir, p.runOptions(c.boxFlag))
-		if err != nil {
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == ""
+	if create {
+		dir, err = filepath.Abs(box.FolderName)
+	}
+	if err != nil {
+		return nil, "", nil, err
+	}
+	root = p.projectRoot(c.boxFlag, dir)
+	settings, _, err := p.runSettings(ctx, c.boxFlag, root, dir)
+	if errors.Is(err, team.ErrUntrusted) {
+		miss(err)
+		settings, err = p.ownSettings(ctx, root, dir)
+	}
+	if err != nil {
+		return nil, "", nil, err
+	}
+	options := p.boxOptions()
+	options.Load = func(context.Context, string) (*config.Config, error) { return settings, nil }
+	if !create {
+		if b, err = box.OpenReadOnly(ctx, dir, options); err != nil {
 			return nil, "", nil, err
 		}
-		return b, p.projectRoot(c.boxFlag, dir), func() { b.Close() }, nil
-	}
-	if signalbox.CodeOf(err) != signalbox.CodeNotFound || c.Box != "" || p.getenv(boxVariable) != "" {
-		return nil, "", nil, err
-	}
-	absent, err := filepath.Abs(box.FolderName)
-	if err != nil {
-		return nil, "", nil, err
-	}
-	settings, _, err := p.runSettings(ctx, c.boxFlag, ".", absent)
-	if err != nil {
-		return nil, "", nil, err
+		return b, root, func() { b.Close() }, nil
 	}
 	temp, err := os.MkdirTemp("", "signalbox-dry-run-")
 	if err != nil {
 		return nil, "", nil, err
 	}
-	dir = filepath.Join(temp, box.FolderName)
-	options := &box.Options{KeyFile: filepath.Join(temp, "key"), Log: p.boxOptions().Log,
-		Load: func(context.Context, string) (*config.Config, error) { return settings, nil }}
+	dir, options.KeyFile = filepath.Join(temp, box.FolderName), filepath.Join(temp, "key")
 	if _, err = box.Init(ctx, dir, p.actor(""), options); err == nil {
 		b, err = box.Open(ctx, dir, options)
 	}
@@ -102,7 +118,7 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program) (b *box.Box, r
 		os.RemoveAll(temp)
 		return nil, "", nil, err
 	}
-	return b, ".", func() {
+	return b, root, func() {
 		b.Close()
 		os.RemoveAll(temp)
 	}, nil
