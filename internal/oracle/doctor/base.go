@@ -87,17 +87,27 @@ func redBase(ctx context.Context, b *box.Box) []box.Check {
 	return found
 }
 
-// committed is the files of a folder that the last commit has: a worktree has no others. Submodules are not fetched there.
+// committed is the files of a folder that the last commit has: a worktree has no others. Submodules have what is in the checkout.
 type committed struct {
 	fs.FS
-	names map[string]bool // files, and folders that contain some
+	names      map[string]bool // files, and folders that contain some
+	submodules map[string]bool
 }
 
 func (c committed) Open(name string) (fs.File, error) {
-	if !c.names[name] {
+	if !c.names[name] && !c.inSubmodule(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	return c.FS.Open(name)
+}
+
+func (c committed) inSubmodule(name string) bool {
+	for ; name != "."; name = path.Dir(name) {
+		if c.submodules[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // committedFiles returns the files of the last commit in a repository. It looks at it through a view, as agents may have written to it.
@@ -119,11 +129,14 @@ func committedFiles(ctx context.Context, root string) (fs.FS, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := committed{os.DirFS(repository.Root), map[string]bool{".": true}}
+	c := committed{os.DirFS(repository.Root), map[string]bool{".": true}, map[string]bool{}}
 	for entry := range bytes.SplitSeq(list.Bytes(), []byte{0}) {
 		mode, name, ok := strings.Cut(string(entry), "\t")
-		if !ok || strings.HasPrefix(mode, "160000 ") { // a submodule
+		if !ok {
 			continue
+		}
+		if strings.HasPrefix(mode, "160000 ") {
+			c.submodules[name] = true
 		}
 		for ; name != "." && !c.names[name]; name = path.Dir(name) {
 			c.names[name] = true

@@ -177,6 +177,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
 	if project.Repo != nil {
 		c.branch = project.Repo.Base
+		project.Repo.Warn = c.warnOnce
 	}
 	if opts != nil {
 		c.opts = *opts

@@ -63,16 +63,20 @@ func (s *session) prepare(ctx context.Context, w worktree) error {
 		if files, ran := done.Setup[key]; ran && files == workspace.DigestFiles(w.dir, setup.Files) {
 			continue
 		}
-		left, err := s.runSetup(ctx, w, setup)
+		left, err := s.runSetup(ctx, w, setup, done)
 		if errors.Is(err, workspace.ErrNotClean) { // an agent must clean up first
 			s.crew.log.Warn("a setup command did not run, because the worktree has changes that are not committed", "work", s.work, "command", setup.Name)
 			continue
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			done.Add(key, workspace.DigestFiles(w.dir, setup.Files))
 		}
-		done.Add(key, workspace.DigestFiles(w.dir, setup.Files), w.dir, left)
-		if err := done.Save(); err != nil {
+		if err == nil || errors.Is(err, errSetupFailed) {
+			done.Leave(w.dir, left)
+			done.Running = false
+			err = errors.Join(err, done.Save())
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -160,10 +164,14 @@ func setupKey(setup config.Setup, home string) string {
 
 // runSetup runs a setup command, puts back the tracked files that it changed, and records it. It returns the files that it left and that
 // git does not ignore.
-func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup) (left []string, err error) {
+func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup, done *workspace.Preparation) (left []string, err error) {
 	repo := s.crew.project.Repo
 	before, err := repo.Observe(ctx, w.dir)
 	if err != nil {
+		return nil, err
+	}
+	done.Running = true
+	if err := done.Save(); err != nil {
 		return nil, err
 	}
 	s.live("setup: " + setup.Name)
@@ -242,7 +250,7 @@ func (s *session) setupCause(ctx context.Context, w worktree, setup config.Setup
 	return cause
 }
 
-// aboutSetup makes what is said about checks fit setup commands.
+// aboutSetup makes a diagnosis of a check one of a setup command.
 var aboutSetup = strings.NewReplacer("the command of the check", "the command", "the check", "the command")
 
 // changedSetupFiles returns the files of a setup command that the task changes.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 )
 
@@ -150,6 +151,46 @@ func TestSetupFailures(t *testing.T) {
 			}
 			wantIn(t, only[rules.QuestionAsked](s, "").Body.Text, test.want)
 		})
+	}
+}
+
+// The files that a failed setup command left are not the work of an agent either.
+func TestFailedSetupIsNotCommitted(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "flag")
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
+		settings: "setup: [{name: modules, command: 'echo x >log; echo x >tracked; test $(cat list) = 1 || test -f " + flag + "', files: [list]}]\n",
+		files:    map[string]string{"list": "1\n", "tracked": "original\n", ".gitignore": ".signalbox\n"},
+		script: `
+on developer T1 attempt 1:
+    write list 2
+    signal TASK_INCOMPLETE: {task}
+        Reason: more to do
+on developer T1 attempt 2:
+    write done.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	if o := s.begin().end(); o.Standing != rules.StandingAsking {
+		t.Fatalf("the run ended %s", o.Standing)
+	}
+	if q := only[rules.QuestionAsked](s, "").Body; q.Kind != rules.AskedSetup {
+		t.Fatalf("asked %+v", q)
+	}
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.answer("again")
+	s.run()
+	if diff := cmp.Diff([]string{".gitignore", "done.txt", "list", "tracked"}, strings.Fields(s.git("ls-files"))); diff != "" || s.file("tracked") != "original\n" {
+		t.Errorf("committed (-want +got):\n%s", diff)
+	}
+}
+
+// Other setup commands mean that the checks run on the base again.
+func TestSetupIsPartOfTheChecks(t *testing.T) {
+	c, with := config.Default(), config.Default()
+	with.Setup = []config.Setup{{Name: "modules", Command: "npm ci"}}
+	if PolicyOf(c, false).CheckSet == PolicyOf(with, false).CheckSet {
+		t.Error("setup commands make no difference")
 	}
 }
 

@@ -198,7 +198,7 @@ func (d *diagnosis) interpreter(script, name string) {
 
 var submodulePath = regexp.MustCompile(`(?m)^\s*path\s*=\s*"?(.*?)"?\s*$`)
 
-// submodules looks for submodules whose files are not there. A fresh worktree has none.
+// submodules looks for submodules whose files are not there. A fresh worktree has those that are on this machine.
 func (d *diagnosis) submodules() {
 	if info, err := fs.Stat(d.files, ".gitmodules"); err != nil || !info.Mode().IsRegular() {
 		return
@@ -215,8 +215,8 @@ func (d *diagnosis) submodules() {
 		}
 	}
 	if len(empty) > 0 {
-		d.add(false, "let the check fetch them: begin its command with git submodule update --init --recursive &&",
-			"submodules are not fetched in the worktree where the check runs: %s", strings.Join(empty, ", "))
+		d.add(false, "fetch them in your checkout, from which worktrees get them: git submodule update --init --recursive",
+			"submodules are not on this machine, so they are not in the worktree where the check runs: %s", strings.Join(empty, ", "))
 	}
 }
 

@@ -118,7 +118,7 @@ func TestDiagnoseSubmodules(t *testing.T) {
 	files[".gitmodules"] = &fstest.MapFile{Data: []byte("[submodule \"a\"]\n\tpath = vendor/a\n\turl = x\n[submodule \"b\"]\n\tpath = b\n")}
 	files["b/file"] = &fstest.MapFile{}
 	got := Diagnose(files, Check{Command: "tool"}, environment, nil)
-	if len(got) != 1 || got[0].What != "submodules are not fetched in the worktree where the check runs: vendor/a" || !strings.Contains(got[0].Fix, "git submodule update --init") {
+	if len(got) != 1 || got[0].What != "submodules are not on this machine, so they are not in the worktree where the check runs: vendor/a" || !strings.Contains(got[0].Fix, "git submodule update --init") {
 		t.Errorf("got %+v", got)
 	}
 	if got := Diagnose(files, Check{Command: "git submodule update --init && tool"}, Environment{}, nil); len(got) != 0 {

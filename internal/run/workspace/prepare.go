@@ -17,7 +17,7 @@ import (
 	"signalbox/internal/durable"
 )
 
-// preparedPrefix is the prefix of the files that say how the worktrees of tasks were made ready. They are beside the worktrees, where
+// preparedPrefix is the prefix of the files that record how the worktrees of tasks were made ready. They are beside the worktrees, where
 // agents cannot write.
 const preparedPrefix = ".prepared-"
 
@@ -30,8 +30,10 @@ type Preparation struct {
 	// Setup has the setup commands that succeeded in the worktree, with the digest of their files at that time.
 	Setup map[string]string `json:"setup,omitempty"`
 	// Left are the files that setup commands left and that git does not ignore, with digests of their contents. They are not committed
-	// as long as nobody changes them.
+	// until an agent changes them.
 	Left map[string]string `json:"left,omitempty"`
+	// Running means that a setup command runs. If its process is killed, Open undoes what the command did to files that git does not ignore.
+	Running bool `json:"running,omitempty"`
 
 	file string // "" means that it is not kept
 }
@@ -66,15 +68,19 @@ func (p *Preparation) Save() error {
 	return durable.Replace(p.file, text, 0o600)
 }
 
-// Add records that a setup command succeeded, when its files had this digest, and which files in dir it left.
-func (p *Preparation) Add(command, files, dir string, left []string) {
+// Add records that a setup command succeeded, when its files had this digest.
+func (p *Preparation) Add(command, files string) {
 	if p.Setup == nil {
 		p.Setup = map[string]string{}
 	}
+	p.Setup[command] = files
+}
+
+// Leave records the untracked files that a setup command left in the worktree.
+func (p *Preparation) Leave(dir string, left []string) {
 	if p.Left == nil {
 		p.Left = map[string]string{}
 	}
-	p.Setup[command] = files
 	for _, name := range left {
 		if strings.HasSuffix(name, "/") { // a repository, whatever it contains
 			p.Left[name] = ""
@@ -82,6 +88,23 @@ func (p *Preparation) Add(command, files, dir string, left []string) {
 			p.Left[name] = DigestFiles(dir, []string{name})
 		}
 	}
+}
+
+// finishSetup undoes what a killed setup command did. The worktree had no changes before.
+func (t *Tree) finishSetup(ctx context.Context) error {
+	p, err := t.Preparation()
+	if err != nil || !p.Running {
+		return err
+	}
+	commit, err := t.Commit(ctx)
+	if err == nil {
+		err = t.Discard(ctx, commit)
+	}
+	if err != nil {
+		return err
+	}
+	p.Running = false
+	return p.Save()
 }
 
 // excludes reports whether an untracked file in a folder is not to be committed.

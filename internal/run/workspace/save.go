@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -28,7 +29,7 @@ func (t *Tree) Save(ctx context.Context, message string) (commit string, changed
 	if err := t.leaveOut(&state); err != nil {
 		return "", false, err
 	}
-	if err := t.checkState(state); err != nil {
+	if err := cmp.Or(t.checkState(state), t.checkSubmodules(ctx)); err != nil {
 		return "", false, err
 	}
 	elsewhere := state.branch != t.Branch

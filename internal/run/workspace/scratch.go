@@ -82,6 +82,9 @@ func (r *Repo) addTree(ctx context.Context, dir, commit string, args ...string) 
 	if _, err := r.git(ctx, dir, "read-tree", "--reset", "-u", "--no-recurse-submodules", commit); err != nil {
 		return err
 	}
+	if err := r.updateSubmodules(ctx, dir, gitDir, commit); err != nil {
+		return err
+	}
 	return os.Remove(filepath.Join(gitDir, lockedFile))
 }
 

@@ -45,7 +45,10 @@ func (r *Repo) open(ctx context.Context, task string, fresh bool) (*Tree, error)
 	if !t.isComplete() {
 		return nil, fmt.Errorf("the worktree of %s in %s is damaged", task, t.Dir)
 	}
-	return t, t.finishMove(ctx)
+	if err := t.finishMove(ctx); err != nil {
+		return nil, err
+	}
+	return t, t.finishSetup(ctx)
 }
 
 // isComplete reports whether the worktree is complete and in git's list. It does not run git: it checks the links in both
@@ -273,6 +276,9 @@ func (t *Tree) Discard(ctx context.Context, commit string) error {
 	if _, err := t.repo.git(ctx, t.Dir, clean...); err != nil {
 		return err
 	}
+	if err := t.repo.updateSubmodules(ctx, t.Dir, t.gitDir, commit); err != nil {
+		return err
+	}
 	return t.clearMove()
 }
 
@@ -334,6 +340,9 @@ func (t *Tree) attach(ctx context.Context, m moving) error {
 	}
 	t.repo.step("branch moved")
 	if err := t.attachHead(ctx); err != nil {
+		return err
+	}
+	if err := t.repo.updateSubmodules(ctx, t.Dir, t.gitDir, m.To); err != nil {
 		return err
 	}
 	return t.clearMove()

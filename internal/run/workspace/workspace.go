@@ -24,8 +24,8 @@
 // Locks that a killed git left on refs and in our worktrees are removed (see isAbandoned). An index.lock in a person's own checkout
 // is never removed; it is an error with a hint.
 //
-// Limits: submodules are not fetched. Their folders are empty in a task's worktree, and the recorded commit stays unless an agent
-// changes it. Objects are as durable as git's core.fsync makes them. If an agent moves the base branch itself, Merge refuses until
+// Limits: submodules have the files of their commits, but are not repositories in a task's worktree, and the recorded commit stays unless an
+// agent changes it (see submodule.go). Objects are as durable as git's core.fsync makes them. If an agent moves the base branch itself, Merge refuses until
 // the caller names the new commit; the agent's change is not undone.
 package workspace
 
@@ -52,6 +52,9 @@ type Repo struct {
 	Root string
 	// Base is the branch that work is merged into, such as main.
 	Base string
+	// Warn receives warnings for people, such as about submodules that are not on this machine; nil discards them. It may be called
+	// concurrently, and with the same text again.
+	Warn func(text string)
 
 	folder     string // contains the worktrees
 	common     string // the git folder that all worktrees share
@@ -157,6 +160,12 @@ func (r *Repo) useTemporary() (remove func(), err error) {
 		return nil, err
 	}
 	return remove, nil
+}
+
+func (r *Repo) warn(text string) {
+	if r.Warn != nil {
+		r.Warn(text)
+	}
 }
 
 // GitFolders returns the folders of git that the worktrees need: the one that they share, and those that it borrows objects from.

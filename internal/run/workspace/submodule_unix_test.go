@@ -1,0 +1,232 @@
+//go:build unix
+
+package workspace
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// submoduleKit is a repository with the submodule lib, which has the submodule deep.
+type submoduleKit struct {
+	*kit
+	lib      string // its repository elsewhere
+	warnings []string
+}
+
+func newSubmoduleKit(t *testing.T) *submoduleKit {
+	t.Helper()
+	top := newDir(t)
+	repository := func(name string, files map[string]string) string {
+		dir := filepath.Join(top, name)
+		gitRun(t, top, "init", "--quiet", "--template=", "-b", "main", dir)
+		write(t, dir, files)
+		gitRun(t, dir, "add", "-A")
+		gitRun(t, dir, "commit", "--quiet", "-m", "start")
+		return dir
+	}
+	deep := repository("deep", map[string]string{"deep.txt": "deep\n"})
+	lib := repository("lib", map[string]string{"lib.txt": "1\n", "run.sh": "#!/bin/sh\n"})
+	addSubmodule(t, lib, deep, "deep")
+	k := &submoduleKit{kit: newKit(t, map[string]string{"a": "1\n"}), lib: lib}
+	addSubmodule(t, k.dir, lib, "vendor/lib")
+	gitRun(t, k.dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init", "--recursive")
+	k.Warn = func(text string) { k.warnings = append(k.warnings, text) }
+	return k
+}
+
+// addSubmodule adds a submodule under a name that is not its path.
+func addSubmodule(t *testing.T, dir, from, path string) {
+	t.Helper()
+	gitRun(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--name", "the-"+filepath.Base(path), from, path)
+	gitRun(t, dir, "commit", "--quiet", "-m", "add "+path)
+}
+
+// bump commits in the repository of lib, and in the project that it uses that commit. fetch brings it into the clone of the project.
+func (k *submoduleKit) bump(text string, fetch bool) {
+	k.t.Helper()
+	write(k.t, k.lib, map[string]string{"lib.txt": text, "new.txt": "new\n"})
+	gitRun(k.t, k.lib, "add", "-A")
+	gitRun(k.t, k.lib, "commit", "--quiet", "-m", "more")
+	commit := gitRun(k.t, k.lib, "rev-parse", "HEAD")
+	if fetch {
+		gitRun(k.t, filepath.Join(k.dir, "vendor/lib"), "-c", "protocol.file.allow=always", "fetch", "--quiet")
+		gitRun(k.t, filepath.Join(k.dir, "vendor/lib"), "checkout", "--quiet", commit)
+	}
+	gitRun(k.t, k.dir, "update-index", "--cacheinfo", "160000,"+commit+",vendor/lib")
+	gitRun(k.t, k.dir, "commit", "--quiet", "-m", "newer lib")
+}
+
+func (k *submoduleKit) wantFiles(dir string, want map[string]string) {
+	k.t.Helper()
+	got := map[string]string{}
+	for name := range want {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err == nil {
+			got[name] = string(text)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		k.t.Errorf("%s (-want +got):\n%s", dir, diff)
+	}
+}
+
+var submoduleFiles = map[string]string{"vendor/lib/lib.txt": "1\n", "vendor/lib/run.sh": "#!/bin/sh\n", "vendor/lib/deep/deep.txt": "deep\n"}
+
+func TestSubmodules(t *testing.T) {
+	k := newSubmoduleKit(t)
+	ctx := t.Context()
+	tree := k.open("T1")
+	k.wantFiles(tree.Dir, submoduleFiles)
+	if !isMissing(tree.Dir, "vendor/lib/.git") {
+		t.Error("the submodule is a repository")
+	}
+	link := gitRun(t, k.dir, "rev-parse", "main:vendor/lib")
+	// Work in the project can be saved, checked, merged and removed.
+	write(t, tree.Dir, map[string]string{"b": "work\n", "vendor/lib/built.o": "x"})
+	commit, changed, err := tree.Save(ctx, "work")
+	if err != nil || !changed {
+		t.Fatal(changed, err)
+	}
+	if got := gitRun(t, tree.Dir, "diff", "--name-only", "main", commit); got != "b" {
+		t.Errorf("the work changes %q", got)
+	}
+	if out := gitRun(t, tree.Dir, "status", "--porcelain"); out != "" {
+		t.Errorf("git status says %q", out)
+	}
+	scratch, err := k.OpenScratch(ctx, "T1", commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.wantFiles(scratch.Dir, submoduleFiles)
+	if err := scratch.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Discard(ctx, commit); err != nil {
+		t.Fatal(err)
+	}
+	k.wantFiles(tree.Dir, submoduleFiles)
+	merged, err := k.Repo.Merge(ctx, MergeRequest{Task: "T1", Commit: commit, Base: k.base()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := gitRun(t, k.dir, "rev-parse", merged.Commit+":vendor/lib"); got != link {
+		t.Errorf("the merge names %s, want %s", got, link)
+	}
+	if err := k.Close(ctx, "T1"); err != nil || !isMissing(k.folder, "T1") {
+		t.Errorf("cannot remove the worktree: %v", err)
+	}
+	k.sound()
+	if len(k.warnings) > 0 {
+		t.Errorf("warnings: %q", k.warnings)
+	}
+}
+
+// TestSubmoduleFollowsTheBase merges a base into a worktree that names another commit of the submodule, and one that has none.
+func TestSubmoduleFollowsTheBase(t *testing.T) {
+	k := newSubmoduleKit(t)
+	ctx := t.Context()
+	tree := k.work("T1", map[string]string{"b": "work\n"})
+	k.bump("2\n", true)
+	if conflict, err := tree.Refresh(ctx, k.base()); conflict != nil || err != nil {
+		t.Fatal(conflict, err)
+	}
+	k.wantFiles(tree.Dir, map[string]string{"vendor/lib/lib.txt": "2\n", "vendor/lib/new.txt": "new\n", "vendor/lib/deep/deep.txt": "deep\n", "b": "work\n"})
+	if _, changed, err := tree.Save(ctx, "nothing"); changed || err != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+	gitRun(t, k.dir, "rm", "--quiet", "--force", "vendor/lib")
+	gitRun(t, k.dir, "commit", "--quiet", "-m", "no lib")
+	if conflict, err := tree.Refresh(ctx, k.base()); conflict != nil || err != nil {
+		t.Fatal(conflict, err)
+	}
+	if !isMissing(tree.Dir, "vendor/lib/lib.txt") {
+		t.Error("the files of the submodule are still there")
+	}
+	if _, changed, err := tree.Save(ctx, "nothing"); changed || err != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+}
+
+func TestSubmoduleIsNotFetched(t *testing.T) {
+	k := newSubmoduleKit(t)
+	k.bump("2\n", false)
+	tree := k.open("T1")
+	if entries, err := os.ReadDir(filepath.Join(tree.Dir, "vendor/lib")); err != nil || len(entries) > 0 {
+		t.Errorf("the folder has %v, %v", entries, err)
+	}
+	want := "run git submodule update --init --recursive in " + k.dir
+	if len(k.warnings) != 1 || !strings.HasPrefix(k.warnings[0], "the submodule vendor/lib is not in worktrees") || !strings.HasSuffix(k.warnings[0], want) {
+		t.Errorf("warnings: %q", k.warnings)
+	}
+	if _, changed, err := tree.Save(t.Context(), "nothing"); changed || err != nil {
+		t.Errorf("changed %t, %v", changed, err)
+	}
+}
+
+// TestSubmoduleInTheCheckout has the clone of a submodule in the checkout, as old versions of git did, and not in the git folder.
+func TestSubmoduleInTheCheckout(t *testing.T) {
+	k := newSubmoduleKit(t)
+	lib := filepath.Join(k.dir, "vendor/lib")
+	gitRun(t, k.dir, "config", "--file", ".git/modules/the-lib/config", "--unset", "core.worktree")
+	write(t, lib, map[string]string{".git": ""})
+	if err := os.Rename(filepath.Join(k.dir, ".git/modules/the-lib"), filepath.Join(lib, ".git")); err != nil {
+		t.Fatal(err)
+	}
+	tree := k.open("T1")
+	k.wantFiles(tree.Dir, submoduleFiles)
+}
+
+// TestChangesInSubmodules checks that what cannot be saved is reported.
+func TestChangesInSubmodules(t *testing.T) {
+	k := newSubmoduleKit(t)
+	tree := k.open("T1")
+	write(t, tree.Dir, map[string]string{"vendor/lib/lib.txt": "mine\n", "b": "work\n"})
+	commit, _, err := tree.Save(t.Context(), "work")
+	if err != nil || gitRun(t, tree.Dir, "diff", "--name-only", "main", commit) != "b" {
+		t.Errorf("saved %s, %v", commit, err)
+	}
+	if len(k.warnings) != 1 || k.warnings[0] != "the work on T1 changes files of the submodule vendor/lib, which cannot be saved: lib.txt" {
+		t.Errorf("warnings: %q", k.warnings)
+	}
+	gitRun(t, tree.Dir, "init", "--quiet", "vendor/lib")
+	gitRun(t, filepath.Join(tree.Dir, "vendor/lib"), "commit", "--quiet", "--allow-empty", "-m", "mine")
+	_, _, err = tree.Save(t.Context(), "work")
+	if !NeedsAgent(err) || !strings.Contains(err.Error(), "commits in submodules are not supported") {
+		t.Errorf("saved a commit in a submodule: %v", err)
+	}
+}
+
+// TestSubmoduleRunsNothing plants commands in the clones of the submodule.
+func TestSubmoduleRunsNothing(t *testing.T) {
+	k := newSubmoduleKit(t)
+	mark := filepath.Join(newDir(t), "mark")
+	script := filepath.Join(newDir(t), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\ntouch "+mark+"\ncat\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	clone := filepath.Join(k.dir, ".git/modules/the-lib")
+	if err := os.MkdirAll(filepath.Join(clone, "hooks"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, hook := range []string{"post-checkout", "post-index-change"} {
+		if err := os.Symlink(script, filepath.Join(clone, "hooks", hook)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, clone, map[string]string{"info/attributes": "* filter=evil\n"})
+	for _, setting := range []string{"core.fsmonitor", "filter.evil.smudge", "filter.evil.clean", "core.sshCommand"} {
+		gitRun(t, k.dir, "config", "--file", filepath.Join(clone, "config"), setting, script)
+	}
+	tree := k.open("T1")
+	k.wantFiles(tree.Dir, submoduleFiles)
+	if _, _, err := tree.Save(t.Context(), "work"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(mark); err == nil {
+		t.Error("a command of the submodule ran")
+	}
+}
