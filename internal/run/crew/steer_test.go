@@ -175,8 +175,8 @@ func TestMessageToListeningAgent(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: talker}}\n", script: `
 on developer T1:
     signal CHECKPOINT: {task}
-    listen "Message from the human (me): take the second one"
-    listen "Message from the human (me): and now the third"
+    listen
+    listen
     signal READY_FOR_REVIEW: {task}
 `})
 	s.do(rules.Tell{Work: "T1", Text: "in the prompt", Actor: "me"})
@@ -194,7 +194,7 @@ on developer T1:
 	if len(delivered) != 3 || s.work("T1").Task.Messages != nil {
 		t.Errorf("delivered %+v", delivered)
 	}
-	if output := s.text(turns[0].Body.Output); strings.Contains(output, "in the prompt") || strings.Count(output, "Heard: ") != 2 {
+	if output := s.text(turns[0].Body.Output); !strings.Contains(output, "Heard: Message from the human (me): take the second one\nHeard: Message from the human (me): and now the third\n") {
 		t.Errorf("the developer heard:\n%s", output)
 	}
 	for _, role := range []string{"developer", "critic", "auditor"} {
