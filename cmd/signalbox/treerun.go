@@ -14,6 +14,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/progress"
 	"signalbox/internal/sandbox"
@@ -125,6 +126,9 @@ func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), 
 	end = func() {}
 	if len(c.Tool) == 0 {
 		return tools, end, nil
+	}
+	if err := process.Conceal(); err != nil { // keys of an agent that runs this command, from tools
+		return tools, end, err
 	}
 	site := contain.Site{Host: contain.ThisHost(), Config: config.Default()}
 	if dir, err := p.findBox(c.boxFlag); err == nil {

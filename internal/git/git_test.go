@@ -387,6 +387,26 @@ func TestPipesInTheWorktree(t *testing.T) {
 	}
 }
 
+// What agents leave in the box, which ignores everything in it, does not keep git from working around it. In our own worktrees nothing is
+// overlooked.
+func TestPipesInAnIgnoredFolder(t *testing.T) {
+	r := locate(t, newRepository(t))
+	r.Limit = time.Minute
+	write(t, filepath.Join(r.Root, "box", ".gitignore"), "# nothing\n*\n")
+	write(t, filepath.Join(r.Root, "box", "state", "x"), "")
+	if err := syscall.Mkfifo(filepath.Join(r.Root, "box", "state", ".gitignore"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status", "--porcelain", "--untracked-files=all"}, {"add", "--all", "--dry-run"}} {
+		if err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args}); err != nil {
+			t.Errorf("git %s: %v", args[0], err)
+		}
+		if err := r.Run(t.Context(), Call{Worktree: r.Root, Dir: r.Dir, Args: args, Ours: true}); !errors.Is(err, ErrSpecialFile) {
+			t.Errorf("git %s in our own worktree: %v", args[0], err)
+		}
+	}
+}
+
 // A git that does not end is ended.
 func TestGitTakesTooLong(t *testing.T) {
 	r := locate(t, newRepository(t))

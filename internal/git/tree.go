@@ -3,6 +3,7 @@ package git
 import (
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,7 +35,7 @@ func checkTree(c Call) error {
 	if len(c.Args) > 0 && slices.Contains(withoutFiles, c.Args[0]) {
 		return nil
 	}
-	for name := range SpecialFiles(c.Worktree) {
+	for name := range specialFiles(c.Worktree, !c.Ours) {
 		return fmt.Errorf("%s is %w", filepath.ToSlash(name), ErrSpecialFile)
 	}
 	return nil
@@ -49,7 +50,11 @@ var (
 // SpecialFiles yields what git would open in a worktree although it is a pipe, a device or a socket: .gitignore and .gitattributes in every
 // folder, where git does not follow links, and the .git of a nested repository in which there is such a file. Names are relative to the
 // worktree.
-func SpecialFiles(worktree string) func(yield func(name string) bool) {
+func SpecialFiles(worktree string) iter.Seq[string] { return specialFiles(worktree, false) }
+
+// specialFiles omits folders that ignore everything in them if skipIgnored is set. The box is such a folder: what agents leave in it must not
+// keep git from working around it.
+func specialFiles(worktree string, skipIgnored bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		// What cannot be read is left out: git cannot read it either.
 		_ = filepath.WalkDir(worktree, func(name string, entry fs.DirEntry, err error) error {
@@ -70,12 +75,21 @@ func SpecialFiles(worktree string) func(yield func(name string) bool) {
 			switch {
 			case special && !yield(rel):
 				return fs.SkipAll
-			case entry.IsDir() && strings.EqualFold(entry.Name(), ".git"):
+			case entry.IsDir() && (strings.EqualFold(entry.Name(), ".git") || skipIgnored && ignoresAll(name)):
 				return fs.SkipDir
 			}
 			return nil
 		})
 	}
+}
+
+// ignoresAll reports whether a folder has a .gitignore because of which git does not look into it.
+func ignoresAll(folder string) bool {
+	text, err := readSmall(filepath.Join(folder, ".gitignore"))
+	if err != nil || strings.Contains(text, "!") {
+		return false
+	}
+	return slices.Contains(strings.Split(text, "\n"), "*")
 }
 
 // isSpecial reports whether something exists and is neither a file, nor a folder, nor a link.
