@@ -185,8 +185,9 @@ func (s *Sender) addStanding(now situation) {
 
 // add adds a message for the targets that want it.
 func (s *Sender) add(m Message) {
-	m.Box, m.Project, m.Time = s.box.ID(), s.opts.Project, time.Now().UTC().Truncate(time.Second)
+	m.Box, m.Project, m.Time = s.box.ID(), line(s.opts.Project, maxTitle), time.Now().UTC().Truncate(time.Second)
 	m.ID = messageID(m.Box, m.Seq, m.Event)
+	m.fit()
 	var targets []string
 	for _, t := range s.targets {
 		if t.wants(m.Event) {

@@ -8,6 +8,7 @@
 package notify
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -52,6 +53,9 @@ type Message struct {
 func messageID(box string, seq uint64, event config.NotifyEvent) string {
 	return fmt.Sprintf("%s-%d-%s", box, seq, event)
 }
+
+// maxBytes is the largest size of a message with its details.
+const maxBytes = 64 << 10
 
 // Limits of the text in a message, in characters.
 const (
@@ -122,6 +126,13 @@ func questionMessage(q *crew.PendingQuestion) Message {
 		m.Fields = clean(q.Fields, maxDepth).(map[string]any)
 	}
 	return m
+}
+
+// fit leaves out the details of a message that is too large.
+func (m *Message) fit() {
+	if text, err := json.Marshal(m); err != nil || len(text) > maxBytes {
+		m.Fields, m.Output = nil, ""
+	}
 }
 
 // heading returns the title for people who have several projects.

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode"
 
 	"pgregory.net/rapid"
@@ -25,6 +26,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/testkit/property"
 )
 
@@ -522,6 +524,39 @@ func TestOutboxOfAnotherBox(t *testing.T) {
 		if err != nil || got.Seq != each.want || got.Box != each.box || (len(got.Pending) > 0) != (each.want > 0) {
 			t.Errorf("%+v: %+v, %v", each, got, err)
 		}
+	}
+}
+
+// A message is bounded: without its details if it must be.
+func TestMessageIsBounded(t *testing.T) {
+	fields := map[string]any{}
+	for i := range 100 {
+		fields[fmt.Sprint("Field ", i)] = []any{strings.Repeat("é", 5000), map[string]any{"a\x1b": map[string]any{"b": map[string]any{"c": "d"}}}}
+	}
+	m := questionMessage(&crew.PendingQuestion{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: map[string]any{"Context": "a\x1bb"}, Output: "start" + strings.Repeat("é", 5000) + "end"})
+	if m.fit(); m.Fields["Context"] != "a\ufffdb" || !strings.HasPrefix(m.Output, "…é") || !strings.HasSuffix(m.Output, "éend") || len([]rune(m.Output)) != maxText {
+		t.Errorf("fields %v, output of %d characters", m.Fields, len([]rune(m.Output)))
+	}
+	m = questionMessage(&crew.PendingQuestion{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: fields})
+	if len(m.Fields) != maxFields {
+		t.Errorf("%d fields", len(m.Fields))
+	}
+	m.fit()
+	if text, err := json.Marshal(m); err != nil || len(text) > maxBytes || m.Text == "" || m.Fields != nil {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// Pauses grow, up to a limit.
+func TestPauses(t *testing.T) {
+	d := defaultDelays()
+	last := time.Duration(0)
+	for n := range 100 {
+		pause := d.pause(n)
+		if pause < last || pause > d.most || n == 0 && pause != d.retry || n == 99 && pause != d.most {
+			t.Errorf("pause %d: %s after %s", n, pause, last)
+		}
+		last = pause
 	}
 }
 

@@ -45,7 +45,7 @@ type pending struct {
 }
 
 // maxOutbox is more than an outbox with maxPending messages needs.
-const maxOutbox = 64 << 20
+const maxOutbox = 2 * maxPending * maxBytes
 
 // readOutbox reads the outbox of a box. One of another box, or of a ledger that was longer, does not count: the box was replaced by a
 // copy. The error says why an existing file does not count.

@@ -43,6 +43,9 @@ func defaultDelays() *delays {
 	return &delays{look: 200 * time.Millisecond, lock: 2 * time.Second, retry: time.Second, most: 5 * time.Minute, drain: 5 * time.Second, send: 10 * time.Second}
 }
 
+// pause returns how long to wait after a failure that follows n others.
+func (d *delays) pause(n int) time.Duration { return min(d.retry<<min(n, 20), d.most) }
+
 // Sender notifies the operator of a box.
 type Sender struct {
 	box     *box.Box
@@ -234,7 +237,7 @@ func (s *Sender) sendNext(ctx context.Context, t *target) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t.err = err; err != nil {
-		t.due = time.Now().Add(min(s.opts.delays.retry<<min(t.failures, 20), s.opts.delays.most))
+		t.due = time.Now().Add(s.opts.delays.pause(t.failures))
 		t.failures++
 		return false
 	}
