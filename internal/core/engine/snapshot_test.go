@@ -181,3 +181,12 @@ func TestSnapshotSaveFails(t *testing.T) {
 		checkSnapshot(t, m, 6000)
 	})
 }
+
+// A reader of a long log never has many events to apply.
+func TestSnapshotsOfLongLogs(t *testing.T) {
+	for seq, want := range map[uint64]uint64{0: 1000, 5000: 1000, 80_000: 10_000, 320_000: 40_000, 1_000_000: 40_000, 1e9: 40_000} {
+		if got := snapshotAfter(seq); got != want {
+			t.Errorf("a log with %d events is saved after %d, want %d", seq, got, want)
+		}
+	}
+}
