@@ -22,7 +22,7 @@ import (
 type diffCommand struct {
 	boxFlag
 	pagerFlag
-	Task    taskID `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
+	Task    string `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 	Stat    bool   `help:"List the files with the number of changed lines."`
 	Working bool   `help:"Show what the agent has changed in its working copy and not saved yet."`
 }
@@ -45,7 +45,7 @@ func (c *diffCommand) Run(p *program) error {
 		var err error
 		base := ""
 		b.Engine.View(func(s *rules.State) {
-			w, err = s.Find(string(c.Task))
+			w, err = s.Find(c.Task)
 			base = s.Base()
 		})
 		switch {

@@ -18,7 +18,7 @@ import (
 type logsCommand struct {
 	boxFlag
 	pagerFlag
-	Task    taskID   `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
+	Task    string   `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 	Follow  bool     `short:"f" help:"Keep printing what agents write, and the next sessions, until the task is done or you press Ctrl-C."`
 	All     bool     `help:"Print all sessions, oldest first." xor:"sessions"`
 	Session nonEmpty `placeholder:"S" help:"Print only this session; see signalbox work show." xor:"sessions"`
@@ -42,7 +42,7 @@ func (c *logsCommand) Run(p *program) error {
 	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
-		b.Engine.View(func(s *rules.State) { w, err = s.Find(string(c.Task)) })
+		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.Task) })
 		if err != nil {
 			return err
 		}

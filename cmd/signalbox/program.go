@@ -52,6 +52,7 @@ type commands struct {
 	Status    statusCommand    `cmd:"" help:"Show what is going on."`
 	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
 	Diff      diffCommand      `cmd:"" help:"Show what a task changes."`
+	Watch     watchCommand     `cmd:"" help:"Watch a run that was started elsewhere."`
 	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
 	Plan      planCommands     `cmd:"" help:"Write, import, check, show and update plans."`
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`

@@ -56,6 +56,3 @@ func (p *program) renderOptions() (o render.Options) {
 
 // unknownHeight is the number of lines that is assumed for a terminal whose height is not known.
 const unknownHeight = 24
-
-// taskID is an argument that names a task. The shells complete it.
-type taskID string

@@ -45,6 +45,7 @@ type drawing struct {
 	idle        bool // the board stays until something happens
 	legend      bool // explains the signs
 	confirmStop bool // asks whether to stop the run
+	watch       bool // the run is that of another process
 }
 
 type boardPainter struct {
@@ -69,7 +70,10 @@ func (b *boardPainter) head() []string {
 	if v.slots > 0 && b.width >= 90 {
 		running += ", " + count(v.slots, "slot")
 	}
-	facts = append(facts, running, formatDuration(b.now.Sub(v.began)))
+	facts = append(facts, running)
+	if !b.d.watch { // otherwise it is not known when the run began
+		facts = append(facts, formatDuration(b.now.Sub(v.began)))
+	}
 	if v.spent.Tokens > 0 {
 		mark := ""
 		if v.spent.EstimatedTokens > 0 {
@@ -181,6 +185,9 @@ func (b *boardPainter) keys() []string {
 		return b.explained()
 	}
 	keys := "q stops · ↑ ↓ scroll"
+	if b.d.watch {
+		keys = "q leaves · ↑ ↓ scroll"
+	}
 	return []string{" " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys+" · ? explains the signs", keys))}
 }
 

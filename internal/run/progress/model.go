@@ -50,7 +50,7 @@ func (m *screenModel) next() tea.Cmd { return tea.Batch(m.tick(), m.idle()) }
 
 // idle starts the timer that ends the screen if the run stays idle.
 func (m *screenModel) idle() tea.Cmd {
-	if m.idling || !m.view.idle() {
+	if m.idling || !m.view.idle() || m.screen.o.Watch {
 		return nil
 	}
 	m.idling = true
@@ -103,7 +103,7 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 
 func (m *screenModel) press(key string) (tea.Model, tea.Cmd) {
 	if key == "q" || key == "ctrl+c" {
-		if m.drawing.confirmStop {
+		if m.drawing.confirmStop || m.screen.o.Watch {
 			m.interrupted = true
 			return m, tea.Quit
 		}

@@ -39,6 +39,8 @@ type Options struct {
 	JSON bool
 	// Plain shows lines even on a terminal. JSON takes precedence.
 	Plain bool
+	// Watch shows a run of another process. A screen stays while the run is idle, and its keys leave it at once.
+	Watch bool
 	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state instead.
 	From uint64
 

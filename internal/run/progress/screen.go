@@ -128,7 +128,7 @@ func (s *screen) Show(ctx context.Context) error {
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	s.catchUp(ctx) // best effort: follow reports errors
 	v, seq := s.view()
-	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark)}}
+	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch}}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))
 	following, stop := context.WithCancel(ctx)
@@ -154,6 +154,7 @@ func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 func (s *screen) leave(ctx context.Context, m *screenModel) {
 	s.catchUp(ctx) // best effort: the run ends, or the next view reports it
 	switch v, _ := s.view(); {
+	case s.o.Watch: // the run continues elsewhere
 	case m.idled && ctx.Err() == nil:
 		s.drawIdle(m, v)
 	case v.standing == rules.StandingComplete && m.width > 0:

@@ -203,6 +203,24 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// A screen that watches the run of another process is left at once, and stays while nothing runs.
+func TestWatchedScreen(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	p.start(signalbox.RoleDeveloper, "T1")
+	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
+	m := &screenModel{screen: &screen{o: Options{Watch: true, Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24, drawing: drawing{watch: true}}
+	if m.Update(viewMsg{p.look(nil)}); m.idling || m.ticking {
+		t.Error("it comes to rest, or ticks")
+	}
+	if drawn := board(m.view, 80, 24, p.now, m.drawing); !strings.Contains(drawn, "q leaves") || strings.Contains(drawn, "q stops") {
+		t.Errorf("the keys are wrong:\n%s", drawn)
+	}
+	if _, quit := m.press("q"); quit == nil || !m.interrupted {
+		t.Error("q does not leave")
+	}
+}
+
 // screenOn is what New returns for a terminal.
 func screenOn(t *testing.T, b *box.Box, terminal io.Writer, stderr *DeferredWriter, title string) *screen {
 	t.Helper()

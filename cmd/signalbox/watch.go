@@ -1,0 +1,51 @@
+package main
+
+import (
+	"errors"
+	"sync"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/run/progress"
+)
+
+type watchCommand struct {
+	boxFlag
+	runFlags
+}
+
+func (watchCommand) Help() string {
+	return `Shows a run of this box that was started elsewhere, such as in another terminal, on the same screen that signalbox run has. It only reads: q or Ctrl-C leaves, and the run continues. If no run is active, it waits for one.
+
+Without a terminal, or with --plain, it prints a line for each event from now on, and with --json the events of the ledger.
+
+Examples:
+
+    signalbox watch
+    signalbox watch --plain >>run.log
+    signalbox watch --json | jq -c 'select(.type == "QuestionAsked")'`
+}
+
+func (c *watchCommand) Run(p *program) error {
+	ctx, stop := untilInterrupted()
+	defer stop()
+	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.readOptions(c.boxFlag), func(b *box.Box) error {
+		view := p.newDisplay(b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true, From: b.Engine.Tail().Seq})
+		var following sync.WaitGroup
+		defer following.Wait()
+		defer stop()
+		var broken error
+		following.Go(func() {
+			if broken = b.Engine.Observe(ctx); ctx.Err() != nil {
+				broken = nil
+			}
+			stop()
+		})
+		err := view.Show(ctx)
+		stop()
+		following.Wait()
+		if errors.Is(err, progress.ErrInterrupted) {
+			err = nil // leaving is the normal end
+		}
+		return errors.Join(err, broken)
+	})
+}

@@ -1,0 +1,59 @@
+package progress
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+)
+
+// A box that is open only for reading shows what another process records, and records nothing itself.
+func TestWatchingAnotherProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), box.FolderName)
+	opts := &box.Options{KeyFile: filepath.Join(t.TempDir(), "key")}
+	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
+		t.Fatal(err)
+	}
+	open := func(open func(context.Context, string, *box.Options) (*box.Box, error)) *box.Box {
+		b, err := open(t.Context(), dir, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { b.Close() })
+		return b
+	}
+	run, watched := open(box.Open), open(box.OpenReadOnly)
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	ended := make(chan error, 2)
+	go func() { ended <- watched.Engine.Observe(ctx) }()
+	go func() {
+		err := New(watched, Options{JSON: true, Watch: true, From: watched.Engine.Tail().Seq, Out: w}).Show(ctx)
+		w.Close()
+		ended <- err
+	}()
+	if _, err := run.Engine.Do(t.Context(), rules.OpenWork{Work: "w1", Title: "first", Actor: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(r)
+	if !lines.Scan() || !strings.Contains(lines.Text(), `"type":"WorkOpened","work":"w1"`) {
+		t.Fatalf("the first event is %q", lines.Text())
+	}
+	cancel()
+	if lines.Scan() {
+		t.Errorf("another event: %s", lines.Text())
+	}
+	for range 2 {
+		if err := <-ended; err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	}
+	if err := run.Engine.Refresh(t.Context()); err != nil || run.Engine.Tail().Seq != 2 {
+		t.Errorf("the ledger has %d events: %v", run.Engine.Tail().Seq, err)
+	}
+}
