@@ -28,6 +28,7 @@ type settings struct {
 	rounds     int
 	events     int    // of the long log
 	tasks      []int  // lengths of the plans
+	log        int    // bytes of a transcript that is shown
 	dir        string // for logs and repositories; "" means the folder for temporary files
 }
 
@@ -42,6 +43,7 @@ var parts = []part{
 	{"record", compareRecord},
 	{"tree", compareTrees},
 	{"run", compareRuns},
+	{"inspect", measureInspect},
 }
 
 func main() {
@@ -60,9 +62,9 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, dir: *dir}
+	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, log: 64 << 20, dir: *dir}
 	if *quick {
-		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: minEvents, tasks: []int{20}, dir: *dir}
+		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: minEvents, tasks: []int{20}, log: 4 << 20, dir: *dir}
 	}
 	printMachine()
 	var wrong []error
