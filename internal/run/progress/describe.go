@@ -122,6 +122,8 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 		switch {
 		case b.TimedOut:
 			return fmt.Sprintf("setup failed: %s (timed out after %s)", b.Command, took), ""
+		case !b.Passed && b.Exit < 0: // nothing ran
+			return "setup failed: " + b.Command, ""
 		case !b.Passed:
 			return fmt.Sprintf("setup failed: %s (exit status %d after %s)", b.Command, b.Exit, took), ""
 		case len(b.Restored) > 0:

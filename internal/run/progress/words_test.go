@@ -95,6 +95,24 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestSetupSaysWhatHappened(t *testing.T) {
+	d := describer{s: &rules.State{}}
+	for _, tt := range []struct {
+		ran          rules.SetupRan
+		text, detail string
+	}{
+		{rules.SetupRan{Command: "npm ci", Passed: true, Millis: 61_000}, "setup: npm ci (1m01s)", ""},
+		{rules.SetupRan{Command: "npm ci", Passed: true, Restored: []string{"a", "b"}}, "setup: npm ci (0s)", "it changed tracked files, which were put back: a, b"},
+		{rules.SetupRan{Command: "npm ci", Exit: 3, Millis: 2000}, "setup failed: npm ci (exit status 3 after 2s)", ""},
+		{rules.SetupRan{Command: "npm ci", Exit: 143, TimedOut: true, Millis: 600_000}, "setup failed: npm ci (timed out after 10m00s)", ""},
+		{rules.SetupRan{Command: "copying files", Exit: -1}, "setup failed: copying files", ""},
+	} {
+		if text, detail := d.line(eventAbout(t, "SetupRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
+		}
+	}
+}
+
 func TestTurnSignalsSayWhy(t *testing.T) {
 	e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn", Reason: "the search failed"})
 	if text, detail := (describer{s: &rules.State{}}).line(e); text != "tree oracle says need turn" || detail != "the search failed" {
