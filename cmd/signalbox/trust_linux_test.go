@@ -42,7 +42,7 @@ func TestEveryCommandNeedsTrust(t *testing.T) {
 		"cancel": "stops work, with a warning",
 		"trust":  "decides", "init": "creates", "demo": "has a repository of its own",
 		"backup": "reads the ledger", "restore": "writes another box",
-		"questions": "reads", "status": "reads", "logs": "reads", "diff": "reads", "work list": "reads", "work show": "reads", "blob get": "reads",
+		"questions": "reads", "status": "reads", "logs": "reads", "watch": "reads", "diff": "reads", "work list": "reads", "work show": "reads", "blob get": "reads",
 		"plan check": "no box", "plan new": "no box", "plan import": "no box", "plan show": "no box", "scan": "no box", "strip": "no box", "exit check": "no box", "completion": "no box", "version": "no box", "manual": "no box",
 		"portfolio": "no configuration",
 	}
