@@ -250,6 +250,7 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	tested := map[string]bool{
 		"demo":           true, // no text in it is hostile; it shows a run like run
 		"worker":         true, // runs until it is interrupted, and shows a run like run
+		"watch":          true, // the same
 		"rehearse model": true, // serves until it is interrupted; its errors are tested below
 	}
 	run := func(path, stdin string, shows bool, args ...string) string {
@@ -310,6 +311,17 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	quiet("work exit", "--session", "s1", "bad.json")
 	quiet("work exit", "--session", "s1", "exit.json")
 	shown("work unblock", hostile, "--note", "x")
+
+	quiet("status")
+	quiet("status", "--json")
+	shown("logs", "A", "--no-pager")
+	shown("logs", hostile)
+	quiet("diff", "A")
+	shown("diff", hostile)
+	shown("plan new", "-", "--title", hostile)
+	shown("plan import", hostile)
+	shown("plan update", "bad.md", "--dry-run")
+	quiet("notify test")
 
 	shown("ledger tail")
 	shown("ledger tail", "--json")
