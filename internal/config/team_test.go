@@ -65,6 +65,7 @@ func TestMerge(t *testing.T) {
 		"an empty list":  {"protected: [a, b]", "protected: []", []string{`protected=[] (local)`}},
 		"a list in one":  {"agents: {a: {command: [x, y, z], env_pass: [A]}}", "agents: {a: {command: [w]}}", []string{`agents.a.command=["w"] (local)`, `agents.a.env_pass=["A"] (team)`}},
 		"a pointer":      {"models: {a: {provider: openai, model: x, price: {input: 1, output: 2}}}", "models: {a: {price: {output: 3}}}", []string{`models.a.provider="openai" (team)`, `models.a.model="x" (team)`, "models.a.price.input=1 (team)", "models.a.price.output=3 (local)"}},
+		"another kind":   {"agents: {a: {preset: claude}}", "agents: {a: {preset: '', command: [x]}}", []string{`agents.a.preset="" (local)`, `agents.a.command=["x"] (local)`}},
 		"a mode":         {"sandbox: {network: none}", "sandbox: warn", []string{`sandbox.mode="warn" (local)`, `sandbox.network=["none"] (team)`}},
 		"a role":         {"roles: {business-analyst: }", "", []string{}},
 		"a named agent":  {"agents: {big: {preset: claude, model: opus}}", "agent: big", []string{`agents.big.preset="claude" (team)`, `agents.big.model="opus" (team)`, `agent="big" (local)`}},
