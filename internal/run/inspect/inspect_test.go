@@ -117,14 +117,6 @@ func (h *history) audit(work string) {
 	h.say(work, "audit_passed", rules.SignalFields{})
 }
 
-func (h *history) merge(work string) {
-	h.t.Helper()
-	h.start(signalbox.RoleMerger, work)
-	a := h.held[work]
-	h.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: h.s.Base()})
-	h.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee", Before: h.s.Base()})
-}
-
 // find returns the listed task with an id.
 func find(t *testing.T, st *Status, id string) Task {
 	t.Helper()

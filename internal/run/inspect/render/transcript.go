@@ -151,6 +151,7 @@ func (t *Transcript) endLine() {
 }
 
 func (t *Transcript) entry(e agentformat.Entry) {
+	t.release() // of a message on the same line of the output
 	if !e.Partial || e.Kind != agentformat.EntryText || e.Turn != t.turn {
 		t.endMessage()
 	}

@@ -85,6 +85,16 @@ func TestTranscriptMarksWhatTheLedgerAccepted(t *testing.T) {
 	}
 }
 
+// A line of the output with words and a tool call shows them in order, with the mark of a signal.
+func TestTranscriptKeepsTheOrder(t *testing.T) {
+	const output = `{"type":"assistant","message":{"content":[{"type":"text","text":"I look.\nCHECKPOINT: T7"},{"type":"tool_use","name":"Bash","input":{"command":"ls"}},{"type":"text","text":"Done."}]}}` + "\n"
+	o := TranscriptOptions{Format: signalbox.FormatClaude, Role: signalbox.RoleDeveloper, Work: "T7", Name: "T7"}
+	got := transcriptOf(t, []byte(output+`{"type":"result","subtype":"success"}`+"\n"), 1000, o)
+	if want := "I look.\n✔ CHECKPOINT: T7\n  ▸ Bash ls\nDone.\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // A task of a second plan has another id than its agent knows.
 func TestTranscriptKnowsTheNameInThePlan(t *testing.T) {
 	o := TranscriptOptions{Format: signalbox.FormatPlain, Role: signalbox.RoleDeveloper, Work: "second.T7", Name: "T7"}
