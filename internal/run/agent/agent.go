@@ -48,6 +48,8 @@ type Command struct {
 	CostFlag, CostFlagSince string
 	// Interactive programs keep their standard input open and read messages from it, one per line.
 	Interactive bool
+	// Resume has the arguments with which the program continues one of its own sessions, whose id replaces {session}. nil means that it cannot.
+	Resume []string
 	// Linger is how long the program may keep running after its output reports the end of the turn. Some programs hang then.
 	// Zero means no limit.
 	Linger time.Duration
@@ -59,6 +61,8 @@ type Values struct {
 	// Dir is the workspace, in which the program runs.
 	Dir                        string
 	Role, Task, Session, Model string
+	// Resume is the program's own session to continue; "" means a new one.
+	Resume string
 	// ScratchDir is the folder for prompt files. It must be outside every workspace. "" means the system's folder for temporary
 	// files.
 	ScratchDir string
@@ -93,8 +97,24 @@ func (c Command) Build(values Values) (spec process.Spec, cleanup func(), err er
 	default:
 		prompt = string(values.Prompt)
 	}
-	spec.Argv = c.arguments(values, prompt, file)
+	spec.Argv = c.withResume(c.arguments(values, prompt, file), values.Resume)
 	return spec, cleanup, nil
+}
+
+// withResume adds the arguments that continue a session, before one that says where the prompt comes from.
+func (c Command) withResume(argv []string, session string) []string {
+	if session == "" || c.Resume == nil {
+		return argv
+	}
+	end := len(argv)
+	if argv[end-1] == "-" {
+		end--
+	}
+	var args []string
+	for _, arg := range c.Resume {
+		args = append(args, strings.ReplaceAll(arg, "{session}", session))
+	}
+	return slices.Insert(argv, end, args...)
 }
 
 // input returns the prompt for standard input. It is never nil, because nil would mean no input at all. An interactive program

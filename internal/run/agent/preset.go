@@ -28,21 +28,25 @@ func Preset(name string) (Command, bool) {
 			"--model", "{model}"}
 		c.Format = signalbox.FormatClaude
 		c.CostFlag, c.CostFlagSince = "--max-budget-usd", "2.0.28"
+		c.Resume = []string{"--resume", "{session}"}
 		// Without CLAUDECODE="" it refuses to run if signalbox was started from one of its sessions.
 		c.Env = map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
 	case "codex":
 		c.Argv = []string{"codex", "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox",
 			"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-m", "{model}", "-"}
 		c.Format = signalbox.FormatCodex
+		c.Resume = []string{"resume", "{session}"}
 	case "gemini":
 		c.Argv = []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust", "-m", "{model}"}
 		c.Format = signalbox.FormatGemini
+		c.Resume = []string{"--resume", "{session}"}
 		// Its usage statistics can only be turned off in its settings. Without a terminal it does not check for updates.
 		c.Env = map[string]string{"GEMINI_TELEMETRY_ENABLED": "false"}
 	case "opencode":
 		// It reads its message from standard input if that is not a terminal. It would quote an argument.
 		c.Argv = []string{"opencode", "run", "--format", "json", "-m", "{model}"}
 		c.Format = signalbox.FormatOpencode
+		c.Resume = []string{"--session", "{session}"}
 		c.Env = map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"} // it has no telemetry
 	default:
 		return Command{}, false

@@ -204,3 +204,26 @@ func TestGeminiHome(t *testing.T) {
 		t.Errorf("%v, %+v", err, c)
 	}
 }
+
+func TestPresetsResume(t *testing.T) {
+	for name, want := range map[string]string{
+		"claude": "claude -p --output-format stream-json --verbose --permission-mode bypassPermissions --model M --resume 0191-a",
+		"codex": "codex exec --json --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox -c analytics.enabled=false " +
+			"-c check_for_update_on_startup=false -m M resume 0191-a -",
+		"gemini":   "gemini --output-format stream-json --yolo --skip-trust -m M --resume 0191-a",
+		"opencode": "opencode run --format json -m M --session 0191-a",
+	} {
+		c, _ := Preset(name)
+		if got := strings.Join(build(t, c, Values{Model: "M", Session: "w-1.1", Resume: "0191-a"}).Argv, " "); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+		c.Resume = nil
+		if got := strings.Join(build(t, c, Values{Model: "M", Resume: "0191-a"}).Argv, " "); strings.Contains(got, "0191-a") {
+			t.Errorf("%s that cannot resume: %s", name, got)
+		}
+	}
+	own := Command{Argv: []string{"mine", "{session}"}, Resume: []string{"--session={session}"}}
+	if got := strings.Join(build(t, own, Values{Session: "w-1.1", Resume: "s-1"}).Argv, " "); got != "mine w-1.1 --session=s-1" {
+		t.Errorf("a command: %s", got)
+	}
+}

@@ -29,12 +29,15 @@ func CommandOf(a config.Agent) (agent.Command, error) {
 		}
 		command.Argv = slices.Insert(slices.Clone(command.Argv), end, a.Args...)
 		command.Env = mergeEnv(command.Env, a.Env)
+		if a.Resume.Off() {
+			command.Resume = nil
+		}
 		return command, err
 	}
 	if a.Interactive && (a.Format == "" || a.Format == signalbox.FormatAuto) {
 		a.Format = signalbox.FormatPlain // before the format is recognised, the agent could not be answered
 	}
-	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Linger: linger}, nil
+	return agent.Command{Argv: a.Command, Format: a.Format, Prompt: agent.Delivery(a.Prompt), Env: a.Env, Interactive: a.Interactive, Resume: a.Resume.Args(), Linger: linger}, nil
 }
 
 // treeCommand returns the command that runs a behaviour tree as an agent: this program, in a process of its own, so that it is

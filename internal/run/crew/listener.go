@@ -53,6 +53,9 @@ type listener struct {
 	objection      *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
 	parked         bool              // the agent asked for something that it must wait for
 
+	resumable    bool   // the program can continue its sessions
+	conversation string // the session of the program that was reported
+
 	errors bytes.Buffer // the end of standard error
 
 	counted signalbox.Usage // the usage that the supervisor was told of
@@ -147,6 +150,7 @@ func (l *listener) Write(p []byte) (int, error) {
 		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailSize:]...)
 	}
 	l.scan(p)
+	l.reportConversation()
 	if partial, ok := l.scanner.Pending(); ok && partial.Offset != l.partial {
 		l.handlePartial(l.localize(partial))
 	}
@@ -159,6 +163,22 @@ func (l *listener) Write(p []byte) (int, error) {
 	}
 	l.publish(p)
 	return len(p), nil
+}
+
+// reportConversation records the program's own session as soon as it is known, so that it can be resumed even if this process is killed. The
+// caller holds mu.
+func (l *listener) reportConversation() {
+	if !l.resumable || l.conversation != "" {
+		return
+	}
+	id, _ := l.scanner.Origin()
+	if l.conversation = id; id == "" || !rules.IsConversation(id) {
+		return
+	}
+	s := l.session
+	if _, err := s.submit(rules.ReportConversation{Session: s.id, Epoch: s.epoch, ID: id}); err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record the session of an agent program", "work", s.work, "error", err)
+	}
 }
 
 // scan finds the signals in the next piece of the output, and notes each end of a turn. The caller holds mu.

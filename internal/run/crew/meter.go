@@ -74,10 +74,16 @@ func (m *meter) measure(limit rules.Budget) measured {
 	case known:
 	case found:
 		u = files.Usage
+		if stream.Format == signalbox.FormatCodex { // the session reports the sum if it is resumed
+			result.thread = threadOf(thread, sumOf(files.Before, u))
+		}
 	case limited:
 		u = signalbox.Usage{InputTokens: max(u.InputTokens, int64(m.prompt/bytesPerToken)), CachedInputTokens: u.CachedInputTokens,
 			OutputTokens: max(u.OutputTokens, bytes/bytesPerToken), CostUSD: u.CostUSD}
 		result.estimated = true
+		if stream.Format == signalbox.FormatCodex {
+			result.thread = threadOf(thread, sumOf(usageOf(m.thread, thread), u))
+		}
 	}
 	input := max(0, u.InputTokens)
 	if stream.Format == signalbox.FormatClaude || stream.Format == signalbox.FormatOpencode {
@@ -137,11 +143,23 @@ func threadOf(id string, u signalbox.Usage) *rules.Thread {
 	return &rules.Thread{ID: id, Input: u.InputTokens, Cached: u.CachedInputTokens, Output: u.OutputTokens}
 }
 
+// usageOf returns what a thread had used before the turn, as far as the ledger knows.
+func usageOf(last *rules.Thread, id string) signalbox.Usage {
+	if last == nil || last.ID != id || id == "" {
+		return signalbox.Usage{}
+	}
+	return signalbox.Usage{InputTokens: last.Input, CachedInputTokens: last.Cached, OutputTokens: last.Output}
+}
+
+func sumOf(u, v signalbox.Usage) signalbox.Usage {
+	return signalbox.Usage{InputTokens: u.InputTokens + v.InputTokens, CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens, OutputTokens: u.OutputTokens + v.OutputTokens}
+}
+
 // sinceResume subtracts what a thread of codex had used before the turn, because it reports what it has used in all turns. The ledger
 // knows it if the thread is that of the task's last turn, and the file of the session if it is another one.
 func sinceResume(u signalbox.Usage, id string, last *rules.Thread, before signalbox.Usage) signalbox.Usage {
 	if last != nil && last.ID == id && id != "" {
-		before = signalbox.Usage{InputTokens: last.Input, CachedInputTokens: last.Cached, OutputTokens: last.Output}
+		before = usageOf(last, id)
 	}
 	if u.InputTokens < before.InputTokens || u.OutputTokens < before.OutputTokens {
 		return u

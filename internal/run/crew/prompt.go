@@ -64,6 +64,11 @@ func (c *Crew) checkRole(role signalbox.Role, work string) error {
 // prompt renders the prompt for a turn, and returns the sequences of the messages in it. A custom template is read for every turn, so that
 // edits take effect.
 func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn) (text []byte, messages []uint64, err error) {
+	return c.turnPrompt(ctx, role, work, dir, key, last, false)
+}
+
+// turnPrompt is prompt, or the short prompt of a conversation that continues.
+func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn, resumed bool) (text []byte, messages []uint64, err error) {
 	data, err := c.promptData(ctx, role, work)
 	if err != nil {
 		return nil, nil, err
@@ -74,6 +79,14 @@ func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key s
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
 	data.Dir, data.Again, data.Output, data.Wrong = dir, last.again, last.output, last.advice
+	if resumed {
+		if !last.parked { // it is about itself
+			data.Context = last.cleanupNote
+		}
+		data.Interrupted = !last.parked
+		text, err = prompts.RenderResumed(data)
+		return text, messages, err
+	}
 	custom, err := customTemplate(c.box.Config, c.box.Dir, role)
 	if err != nil {
 		return nil, nil, err

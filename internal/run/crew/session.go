@@ -127,13 +127,15 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 		answer, t, err := s.runTurn(ctx, ws, remaining, last)
 		remaining -= time.Since(began)
 		switch {
+		case errors.Is(err, errNotResumed):
+			last = lastTurn{cleanupNote: last.cleanupNote, noResume: true}
 		case err != nil:
 			return err
 		case answer.Parked:
 			if err := s.waitUntilUnparked(ctx); err != nil {
 				return err
 			}
-			last = lastTurn{}
+			last = lastTurn{parked: true}
 		case answer.Again:
 			last = lastTurn{advice: t.advice, output: t.tail, again: true}
 		default:

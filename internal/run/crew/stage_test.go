@@ -269,6 +269,10 @@ func (s *stage) settings() string {
 	agent("as-auto", "auto", "")
 	for _, format := range signalbox.Formats()[1:] {
 		agent("as-"+string(format), string(format), "")
+		if format != signalbox.FormatPlain {
+			agent("again-"+string(format), string(format), "")
+			b.WriteString("    resume: [\"{session}\"]\n")
+		}
 	}
 	// Without a sandbox, agents can try what must have no effect even if a sandbox lets it through. See contain_test.go for the sandbox.
 	for setting, value := range map[string]string{"agent": "player", "grace": "1s", "workspace": "shared", "sandbox": "\"off\""} {

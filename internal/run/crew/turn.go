@@ -28,6 +28,9 @@ type lastTurn struct {
 	advice      string
 	output      string
 	again       bool
+	parked      bool
+	// noResume means that a new session of the program must be started.
+	noResume bool
 }
 
 // turn is the result of one run of an agent's program.
@@ -56,19 +59,20 @@ type turn struct {
 
 // runTurn runs the agent's program once, saves what it changed, and reports what it said to the rules.
 func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
+	name := s.agentName()
+	configured := s.crew.box.Config.AgentNamed(name)
+	command, err := CommandOf(configured)
+	if err != nil {
+		return rules.Answer{}, nil, err
+	}
 	key := s.crew.newKey()
-	prompt, messages, err := s.crew.prompt(ctx, s.role, s.work, ws.dir, key, last)
+	resumed := s.resumable(ctx, ws, name, command, last)
+	prompt, messages, err := s.crew.turnPrompt(ctx, s.role, s.work, ws.dir, key, last, resumed != "")
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
 	s.told = messages
 	digest, err := s.crew.box.Engine.PutBlob(ctx, strings.NewReader(hideKey(string(prompt), key)))
-	if err != nil {
-		return rules.Answer{}, nil, err
-	}
-	name := s.agentName()
-	configured := s.crew.box.Config.AgentNamed(name)
-	command, err := CommandOf(configured)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
@@ -80,13 +84,13 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	if err := contained.Prepare(); err != nil {
 		return rules.Answer{}, nil, err
 	}
-	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded})
+	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed})
 	if err != nil {
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
 	s.started = true
 	t, err := s.runProgram(ctx, command, key, agent.Values{
-		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model,
+		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model, Resume: resumed,
 		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt)),
 	}, contained, remaining)
 	if err != nil {
@@ -115,6 +119,10 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	}
 	if _, crashed := t.crashed(); errors.Is(context.Cause(ctx), errLeaseLost) && (crashed || t.signal.Name == signalbox.NameUnknown) {
 		return rules.Answer{}, nil, errLeaseLost // signalbox ended the program, which is not a failure to report
+	}
+	if resumed != "" && t.didNotResume() {
+		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: t.result()})
+		return rules.Answer{}, t, errors.Join(asLeaseLost(err), errNotResumed)
 	}
 	answer, err := s.report(t)
 	return answer, t, err
@@ -151,6 +159,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	if err != nil {
 		return nil, err
 	}
+	l.resumable = command.Resume != nil
 	defer l.close()
 	s.listening.Store(l)
 	defer s.listening.Store(nil)

@@ -17,6 +17,8 @@ type sessionWorkspace struct {
 	// save commits what an author changed, and returns the commit; "" if the workspace has no branch.
 	save  func(ctx context.Context, message string) (string, error)
 	close func() error
+	// commit is what the task's own branch has when the session starts; "" if it has none, or if the base was merged into it just now.
+	commit string
 	// tooLarge reports that a previous agent left it larger than limits.tree.
 	tooLarge bool
 }
@@ -62,6 +64,9 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		tip := ""
 		if tip, err = ws.save(ctx, s.work+": changes of an interrupted agent"); err == nil {
 			err = s.mergeBase(ctx, tree, tip)
+		}
+		if head, headErr := tree.Commit(ctx); err == nil && headErr == nil && head == tip {
+			ws.commit = tip
 		}
 	}
 	ws.tooLarge = errors.Is(err, errTooLarge)

@@ -67,6 +67,8 @@ type Data struct {
 	Signals []Signal
 	// Key is the key that every signal must have, or "" if they need none.
 	Key string
+	// Interrupted reports that a resumed conversation was cut short, and did not wait for something.
+	Interrupted bool
 	// Again reports that the previous turn had no valid signal. Output is the end of that turn, and Wrong the mistake.
 	Again         bool
 	Output, Wrong string
@@ -140,6 +142,19 @@ func Render(role signalbox.Role, custom string, data *Data) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// RenderResumed returns the prompt for an agent that continues its conversation: only what is new, and how to end.
+func RenderResumed(data *Data) ([]byte, error) {
+	t, err := parse(data.Role, "{{template \"resumed\" .}}")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, data); err != nil {
+		return nil, templateError(data.Role, err)
+	}
+	return b.Bytes(), nil
+}
+
 // wordsMissingIn returns the parts with what the human wrote for this agent that a custom template does not show.
 func (d *Data) wordsMissingIn(custom string) (parts []string) {
 	for _, words := range []struct {
@@ -207,7 +222,7 @@ func sample(role signalbox.Role) *Data {
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: append(human, finding...), Corrections: human, Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
-		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Again: true, Output: "text", Wrong: "text"}
+		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Interrupted: true, Again: true, Output: "text", Wrong: "text"}
 }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")

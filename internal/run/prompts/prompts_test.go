@@ -317,3 +317,23 @@ func TestSampleIsComplete(t *testing.T) {
 		}
 	}
 }
+
+// The prompt of a conversation that continues is short: it has what is new, and the signals.
+func TestResumedPrompt(t *testing.T) {
+	for _, interrupted := range []bool{true, false} {
+		data := sample(signalbox.RoleDeveloper)
+		data.Interrupted, data.Task.Work, data.Dir = interrupted, "zebra crossing", "/the/folder"
+		text, err := RenderResumed(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"same conversation", "/the/folder", "READY_FOR_REVIEW: ", "## Advice", "## Answers from the human", "key:" + data.Key} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("interrupted %v: %q is not in:\n%s", interrupted, want, text)
+			}
+		}
+		if strings.Contains(string(text), "zebra crossing") || strings.Contains(string(text), "You were interrupted") != interrupted {
+			t.Errorf("interrupted %v:\n%s", interrupted, text)
+		}
+	}
+}

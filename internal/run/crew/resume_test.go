@@ -1,0 +1,67 @@
+package crew
+
+import (
+	"strings"
+	"testing"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+)
+
+// An agent that waits for an expert continues its conversation with the advice, in every format.
+func TestParkedAgentResumes(t *testing.T) {
+	for _, format := range []string{"claude", "codex", "gemini", "opencode"} {
+		t.Run(format, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"),
+				settings: "roles: {developer: {agent: again-" + format + "}}\nexperts: [{name: database, agent: player}]\n", options: Options{LeaveQuestions: true}, script: `
+on developer T1 attempt 1:
+    write query.sql select 1
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Request Type: advice
+        Context Snapshot: a query
+        ---DELEGATION PROMPT START---
+        Is this query fast?
+        ---DELEGATION PROMPT END---
+on developer T1 attempt 2:
+    expect "This is the same conversation"
+    expect "add an index"
+    signal READY_FOR_REVIEW: {task}
+on expert X-1:
+    signal EXPERT_ADVICE: {task}
+        Summary: add an index
+`})
+			s.run()
+			s.wantCompleted("T1")
+			opened := all[rules.ConversationOpened](s, "T1")
+			var resumes []string
+			for _, e := range all[rules.AgentStarted](s, "T1") {
+				if e.Body.Agent == "again-"+format {
+					resumes = append(resumes, e.Body.Resumes)
+				}
+			}
+			if len(opened) == 0 || len(resumes) != 2 || resumes[0] != "" || resumes[1] != opened[0].Body.ID {
+				t.Errorf("opened %+v, resumed %q", opened, resumes)
+			}
+			if prompts := s.prompts("T1", string(signalbox.RoleDeveloper)); strings.Contains(prompts[1], "Acceptance criteria") {
+				t.Errorf("prompt:\n%s", prompts[1])
+			}
+		})
+	}
+}
+
+// What an interrupted turn of codex used, as far as it was counted, is not counted again when its session is resumed.
+func TestResumedThreadIsCountedOnce(t *testing.T) {
+	last := &rules.Thread{ID: "a", Input: 100, Cached: 10, Output: 20}
+	sum := sumOf(usageOf(last, "a"), signalbox.Usage{InputTokens: 50, OutputTokens: 5})
+	if got := threadOf("a", sum); *got != (rules.Thread{ID: "a", Input: 150, Cached: 10, Output: 25}) {
+		t.Errorf("%+v", got)
+	}
+	after := sinceResume(signalbox.Usage{InputTokens: 180, CachedInputTokens: 10, OutputTokens: 30}, "a", threadOf("a", sum), signalbox.Usage{})
+	if after != (signalbox.Usage{InputTokens: 30, OutputTokens: 5}) {
+		t.Errorf("%+v", after)
+	}
+	if got := usageOf(last, "b"); got != (signalbox.Usage{}) {
+		t.Errorf("another thread: %+v", got)
+	}
+}
