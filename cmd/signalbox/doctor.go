@@ -18,7 +18,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
+	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
 

@@ -26,6 +26,7 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/tree"
@@ -36,6 +37,7 @@ import (
 // would refuse to start it. root is the folder of the project, and dir that of the box.
 func Complete(ctx context.Context, c *config.Config, root, dir string, checks []box.Check) []box.Check {
 	refuseAgents(c, checks)
+	checks = append(checks, logins(c, contain.ThisHost(), checks)...)
 	checks = append(checks, templates(c, dir)...)
 	checks = append(checks, sandboxes(ctx, c, root, dir, process.Support())...)
 	checks = append(checks, newChecker(c).checks(ctx)...)
@@ -110,6 +112,22 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 			checks[i] = withError(checks[i], err)
 		}
 	}
+}
+
+// logins checks whether the agents with a preset that can be started have a login or a key. It asks no service.
+func logins(c *config.Config, host contain.Host, checks []box.Check) (found []box.Check) {
+	for _, r := range roleAgents(c) {
+		installed := slices.ContainsFunc(checks, func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
+		if r.agent.Preset == "" || !installed {
+			continue
+		}
+		check := box.Check{Name: "login " + r.name, Health: box.Healthy, Detail: "there is a login or a key, as far as can be seen"}
+		if hint := host.MissingLogin(r.agent); hint != "" {
+			check.Health, check.Detail, check.Fix = box.Warning, "no login and no key was found", hint
+		}
+		found = append(found, check)
+	}
+	return found
 }
 
 // sandboxes checks whether the system can enforce what the configuration allows agents and checks, and whether the paths that it names
