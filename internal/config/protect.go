@@ -39,8 +39,9 @@ func (c *Config) ProtectsBelow(name string) bool {
 	})
 }
 
-// alwaysProtected are the patterns that need not be named: the team's configuration, which a task could also add.
-var alwaysProtected = []string{FileName}
+// alwaysProtected are the patterns that need not be named: the team's configuration, and the list of files to copy into worktrees. A task
+// could also add them.
+var alwaysProtected = []string{FileName, ".worktreeinclude"}
 
 // boxFolder is the name of a box, which is protected in every folder: a task could add one with a configuration of its own.
 const boxFolder = ".signalbox"

@@ -89,7 +89,7 @@ func (s *session) copyFiles(ctx context.Context, dir string, done *workspace.Pre
 		return nil
 	}
 	c := s.crew.box.Config
-	o := workspace.CopyOptions{Limit: int64(c.Limits.Tree), Except: s.crew.box.Dir}
+	o := workspace.CopyOptions{Limit: int64(c.Limits.Tree), Except: s.crew.box.Dir, Tracked: slices.Contains(c.Copy, workspace.IncludeFile)}
 	if len(c.Copy) > 0 {
 		o.Match = c.Copies
 	}
@@ -284,7 +284,11 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree
 	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil && s.role == signalbox.RoleDeveloper {
 		return nil
 	}
-	return s.prepare(ctx, worktree{dir: ws.dir, home: s.agentHome(), tree: tree})
+	home := contain.ChecksHome // the commands run what a developer wrote, which must not reach the home folder of a reviewer
+	if s.role == signalbox.RoleDeveloper || s.role == signalbox.RoleRemediation {
+		home = s.agentHome()
+	}
+	return s.prepare(ctx, worktree{dir: ws.dir, home: home, tree: tree})
 }
 
 // DiagnoseSetup returns what the setup commands of a project need and do not find, without running them. dir is the folder of the box,

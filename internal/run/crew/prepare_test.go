@@ -220,7 +220,7 @@ func TestSetupIsContained(t *testing.T) {
 			".gitignore": ".signalbox\n",
 			"setup.sh": "! cat " + secret + " || exit 1\n! echo x >.git || exit 2\n" +
 				"case $HOME in */checks) echo ci;; *) echo agent;; esac >$HOME/cache\n",
-			"agent.sh": "cat >/dev/null\ntest \"$(cat $HOME/cache)\" = agent || exit 1\ncase $SIGNALBOX_ROLE in\ndeveloper) echo x >new; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;\n" +
+			"agent.sh": "cat >/dev/null\ncase $SIGNALBOX_ROLE in\ndeveloper) test \"$(cat $HOME/cache)\" = agent || exit 1;;\n*) ! test -e $HOME/cache || exit 1;;\nesac\ncase $SIGNALBOX_ROLE in\ndeveloper) echo x >new; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;\n" +
 				"critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;\nauditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;\nesac\n",
 		}})
 	s.run()

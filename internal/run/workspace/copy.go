@@ -24,6 +24,8 @@ const maxIncludes = 1 << 20
 type CopyOptions struct {
 	// Match reports whether a file is copied, besides those that IncludeFile names.
 	Match func(name string) bool
+	// Tracked makes an IncludeFile count that git tracks. It came with the repository, so the user must want it.
+	Tracked bool
 	// Limit is how large the files may be together; 0 means any size.
 	Limit int64
 	// Except is a folder that is never copied, such as that of the box.
@@ -38,7 +40,7 @@ var ErrCopyTooLarge = errors.New("the files to copy are larger")
 //
 // The files are ignored in the checkout of a person, and named there or in the configuration. What a task has on its branch has no effect.
 func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copied, notes []string, err error) {
-	names, err := r.filesToCopy(ctx, o.Match)
+	names, err := r.filesToCopy(ctx, o)
 	if err != nil || len(names) == 0 {
 		return nil, nil, err
 	}
@@ -92,16 +94,16 @@ func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copi
 }
 
 // filesToCopy returns the ignored files of the project's checkout that match, or that IncludeFile names, sorted.
-func (r *Repo) filesToCopy(ctx context.Context, match func(string) bool) ([]string, error) {
-	included, err := r.included(ctx)
-	if err != nil || match == nil && included == nil {
+func (r *Repo) filesToCopy(ctx context.Context, o CopyOptions) ([]string, error) {
+	included, err := r.included(ctx, o.Tracked)
+	if err != nil || o.Match == nil && included == nil {
 		return nil, err
 	}
 	ignored, err := r.Ignored(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(ignored, func(name string) bool { return !(match != nil && match(name)) && !included[name] }), nil
+	return slices.DeleteFunc(ignored, func(name string) bool { return !(o.Match != nil && o.Match(name)) && !included[name] }), nil
 }
 
 // Ignored returns the ignored files of the project's checkout, sorted. A name that ends with a slash is a repository.
@@ -137,8 +139,8 @@ func (r *Repo) listFiles(ctx context.Context, args ...string) ([]string, error) 
 	return slices.Compact(names), nil
 }
 
-// included returns the untracked files that IncludeFile names, nil if there is no such file.
-func (r *Repo) included(ctx context.Context) (map[string]bool, error) {
+// included returns the untracked files that IncludeFile names, nil if there is no such file, or if git tracks it and that must not be.
+func (r *Repo) included(ctx context.Context, tracked bool) (map[string]bool, error) {
 	name := filepath.Join(r.Root, IncludeFile)
 	info, err := os.Lstat(name)
 	switch {
@@ -148,6 +150,12 @@ func (r *Repo) included(ctx context.Context) (map[string]bool, error) {
 		return nil, err
 	case !info.Mode().IsRegular() || info.Size() > maxIncludes:
 		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", name, maxIncludes)
+	}
+	if !tracked {
+		// On some systems a name that differs only in case is the same file.
+		if known, err := r.listFiles(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+IncludeFile); err != nil || len(known) > 0 {
+			return nil, err
+		}
 	}
 	names, err := r.listFiles(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+name)
 	return setOf(names), err

@@ -93,6 +93,23 @@ func TestCopyKeepsFiles(t *testing.T) {
 	}
 }
 
+// A list that git tracks came with the repository, and counts only if the user wants it.
+func TestTrackedIncludeFile(t *testing.T) {
+	for _, name := range []string{IncludeFile, ".WorktreeInclude"} {
+		k := copyKit(t)
+		write(t, k.dir, map[string]string{name: ".env\n"})
+		gitRun(t, k.dir, "add", "-f", name)
+		write(t, k.dir, map[string]string{IncludeFile: ".env\n"}) // on a system that ignores case it is the same
+		tree := k.open("T1")
+		if copied, _ := k.copyInto(tree.Dir, CopyOptions{}); len(copied) > 0 {
+			t.Errorf("%s: copied %q", name, copied)
+		}
+		if copied, _ := k.copyInto(tree.Dir, CopyOptions{Tracked: true}); !slices.Equal(copied, []string{".env"}) {
+			t.Errorf("%s: copied %q, want .env", name, copied)
+		}
+	}
+}
+
 func TestCopyChoosesFiles(t *testing.T) {
 	k := copyKit(t)
 	tree := k.open("T1")

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"signalbox/internal/durable"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,7 +73,7 @@ func (r *Repo) updateSubmodules(ctx context.Context, dir, gitDir, commit string)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(gitDir, submodulesFile), text, 0o600)
+	return durable.Replace(filepath.Join(gitDir, submodulesFile), text, 0o600)
 }
 
 // submoduleUpdate is a run of updateSubmodules.
