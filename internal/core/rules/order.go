@@ -88,6 +88,8 @@ const maxRetried = 100
 
 func (c Order) approve(d *decider, w *Work) error {
 	switch {
+	case w.Task.Cancelled != "":
+		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID, "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
 	case w.Task.Approved:
 		d.answer.Repeated = true
 	case !w.Task.Audited || w.Phase != signalbox.PhaseReadyForMerge:

@@ -104,7 +104,8 @@ type Spent struct {
 	EstimatedTokens int64 `json:"estimated_tokens,omitempty"`
 }
 
-func (s Spent) plus(other Spent) Spent {
+// Plus returns the sum.
+func (s Spent) Plus(other Spent) Spent {
 	return Spent{s.Tokens + other.Tokens, s.CostMicros + other.CostMicros, s.Time + other.Time, s.EstimatedTokens + other.EstimatedTokens}
 }
 

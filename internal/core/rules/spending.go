@@ -84,16 +84,16 @@ func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 		ask func() bool
 	}{
 		{CapTask, func() bool {
-			return !done && h.w.Task.Kind != KindBaseline && d.askTaskBudget(h.w, h.w.Task.Spent.plus(more), p, h.session, h.actor)
+			return !done && h.w.Task.Kind != KindBaseline && d.askTaskBudget(h.w, h.w.Task.Spent.Plus(more), p, h.session, h.actor)
 		}},
 		{CapTurn, func() bool { // if the turn was ended because of a cap, the question was asked when it was reached
 			return !done && spent == "" && h.w.Task.Kind != KindBaseline && (h.Turn == nil || h.Turn.Cap == "") && d.askTurnBudget(h, turn, p)
 		}},
 		{CapRole, func() bool {
-			return !d.s.roleOnHold(h.role) && d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.plus(more), p, h.session, h.actor)
+			return !d.s.roleOnHold(h.role) && d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.Plus(more), p, h.session, h.actor)
 		}},
 		{CapRun, func() bool {
-			return !d.s.runOnHold() && d.askRunBudget(d.s.delivery.Spent.plus(more), p, h.session, h.actor)
+			return !d.s.runOnHold() && d.askRunBudget(d.s.delivery.Spent.Plus(more), p, h.session, h.actor)
 		}},
 	} {
 		if budget.ask() && spent == "" {
@@ -172,14 +172,14 @@ func tighten[T ~int64](amount *T, limit, left T) {
 func (s *State) applySpent(e *signalbox.Event, turn Spent) {
 	w, _ := s.Work(e.Work)
 	more := turn.minus(w.Task.Running)
-	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Running = t.Spent.plus(more), turn })
-	s.delivery.Spent = s.delivery.Spent.plus(more)
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Running = t.Spent.Plus(more), turn })
+	s.delivery.Spent = s.delivery.Spent.Plus(more)
 	p := s.delivery.Policy
 	if p == nil {
 		return
 	}
 	if !p.budget(w.Lease.Role).IsZero() {
-		s.changeRole(w.Lease.Role, func(r *RoleSpent) { r.Spent = r.Spent.plus(more) })
+		s.changeRole(w.Lease.Role, func(r *RoleSpent) { r.Spent = r.Spent.Plus(more) })
 	}
 	if p.Window.Tokens > 0 {
 		s.openWindow(e.Time)

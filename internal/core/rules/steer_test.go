@@ -305,3 +305,19 @@ func TestRefusedMessages(t *testing.T) {
 	wantRefusedAs(t, b.try(Tell{Work: "ready", Text: "", Actor: "ann"}), signalbox.CodeUsage)
 	wantRefusedAs(t, b.try(Tell{Work: "ready", Text: "x", Actor: "an n"}), signalbox.CodeUsage)
 }
+
+// A cancelled task is not approved: after a retry it would be merged without a question.
+func TestCancelledTaskIsNotApproved(t *testing.T) {
+	p := policy()
+	p.ApproveMerge = true
+	b := deliver(t, p, todo("t1"))
+	b.toApproval("t1")
+	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	if d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"}); d.Err == nil || len(d.Events) > 0 {
+		t.Errorf("it was approved: %+v", d)
+	}
+	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	if !b.s.WaitsForApproval(b.work("t1")) {
+		t.Error("after a retry it does not wait for approval")
+	}
+}

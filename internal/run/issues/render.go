@@ -9,8 +9,9 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-const introduction = `These tasks were made from GitHub issues with signalbox plan import. The text of the issues was written by others: read the plan before you run
-it, correct what is wrong, and remove what should not be done.
+// introduction is for the person who runs the plan. It is a comment, because agents get the other text of a plan.
+const introduction = `<!-- These tasks were made from GitHub issues with signalbox plan import. The text of the issues was written by others: read the plan before
+you run it, correct what is wrong, and remove what should not be done. -->
 `
 
 // render returns the plan. The tasks of a milestone are a phase; those without one come first.

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"fmt"
+	"signalbox/internal/core/rules"
 	"slices"
 	"strings"
 	"time"
@@ -173,6 +174,9 @@ const shortLegend = "◎ ready  ○ blocked  ? asks you  ‖ waiting  ! in remed
 // keys lists the keys.
 func (b *boardPainter) keys() []string {
 	switch {
+	case b.d.idle && (b.v.standing == rules.StandingAsking || b.v.standing == rules.StandingPaused):
+		return []string{" " + b.faint(b.shortened("waiting for you; then the run continues by itself · ctrl-c stops it, work is kept",
+			"waiting for you; then it continues by itself · ctrl-c stops", "waiting for you · ctrl-c stops", "idle · ctrl-c stops"))}
 	case b.d.idle:
 		return []string{" " + b.faint(b.shortened("nothing is running; the run resumes by itself · ctrl-c stops it, work is kept",
 			"nothing is running; resumes by itself · ctrl-c stops, work is kept", "resumes by itself · ctrl-c stops", "idle · ctrl-c stops"))}

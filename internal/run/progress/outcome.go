@@ -187,15 +187,14 @@ func stateOf(w *rules.Work) string {
 }
 
 func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed time.Duration) {
-	agents, reworks := 0, 0
+	agents, reworks, spent := 0, 0, rules.Spent{}
 	for w := range s.Works() {
-		if w.Task != nil {
+		if s.InPlan(w) { // and not in another one that is finished
 			effort := inspect.NewEffort(w)
-			agents, reworks = agents+effort.Attempts, reworks+effort.Reworks
+			agents, reworks, spent = agents+effort.Attempts, reworks+effort.Reworks, spent.Plus(w.Task.Spent)
 		}
 	}
 	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))
-	spent := s.Spent()
 	if spent.Tokens > 0 {
 		fmt.Fprintf(text, "; %s tokens", tokens(spent.Tokens))
 	}

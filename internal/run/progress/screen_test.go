@@ -286,7 +286,7 @@ func TestIdleScreenWaitsForTheRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.waitWhileIdle(t.Context(), &screenModel{width: 80, height: 24}) }()
 	<-out.written
-	if got := out.String(); !strings.Contains(got, "the run is paused; continue with: signalbox resume") || !strings.Contains(got, "nothing is running") {
+	if got := out.String(); !strings.Contains(got, "the run is paused; continue with: signalbox resume") || !strings.Contains(got, "waiting for you") {
 		t.Errorf("%q", got)
 	}
 	order(rules.OrderResume)
