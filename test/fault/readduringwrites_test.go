@@ -14,16 +14,31 @@ import (
 func TestReadDuringWrites(t *testing.T) {
 	s := newSite(t)
 	s.must(t, "work", "open", "task-1")
+	// Reading takes longer the more there is. So each round lets every writer write at most so much, or the test would never end.
+	const linesOfARound = 250
 	var writers []*child
+	var rounds []chan struct{}
 	for i := range 2 {
 		writers = append(writers, startChild(t, "load", s.box, s.keyFile, fmt.Sprintf("w%d", i), "1"))
 	}
 	for _, w := range writers {
 		w.receive(t)
-		go func() { // drain its output, so that it never blocks
+		lines := make(chan struct{}, linesOfARound)
+		rounds = append(rounds, lines)
+		go func() { // a writer whose output nobody reads waits
+			for range lines {
+				w.lines.Scan()
+			}
 			for w.lines.Scan() {
 			}
 		}()
+	}
+	beginRound := func() {
+		for _, lines := range rounds {
+			for len(lines) < cap(lines) {
+				lines <- struct{}{}
+			}
+		}
 	}
 	for _, tt := range []struct {
 		name  string
@@ -35,6 +50,7 @@ func TestReadDuringWrites(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for range tt.times {
+				beginRound()
 				if err := tt.do(t.Context(), s); err != nil {
 					t.Fatal(err)
 				}
@@ -43,6 +59,7 @@ func TestReadDuringWrites(t *testing.T) {
 	}
 	t.Run("commands", func(t *testing.T) {
 		for range sized(4, 8) {
+			beginRound()
 			s.verifyCommand(t, 0)
 			s.must(t, "ledger", "prove", "2")
 			r := s.run(t, "work", "claim", "task-1", "--role", "critic")
@@ -51,7 +68,8 @@ func TestReadDuringWrites(t *testing.T) {
 			}
 		}
 	})
-	for _, w := range writers {
+	for i, w := range writers {
+		close(rounds[i])
 		w.stdin.Close()
 		if err := w.cmd.Wait(); err != nil {
 			t.Errorf("%s: %v\n%s", w.name, err, &w.stderr)
