@@ -65,7 +65,7 @@ test "$1" = fail && { printf 'half of it\n' > "$3"; exit 7; }
 	}
 	recorded := func() string { return w.piped("", "ledger", "tail", "-n", "0", "--json") }
 
-	// The question is shown as comments, and what is above the scissors is the answer. Headings in it are no comments.
+	// The question is shown as comments, and what is above the scissors is the answer. Headings in it are not comments.
 	before := recorded()
 	for name, tt := range map[string]struct {
 		env  []string

@@ -135,7 +135,7 @@ func (p *program) settingsOfRun() (*config.Config, error) {
 	return config.LoadTeam(dir, shared)
 }
 
-// noteShared says which version of the team's configuration counts, if that is not obvious.
+// noteShared tells the user which version of the team's configuration counts, if that is not obvious.
 func (p *program) noteShared(shared *team.Shared) {
 	if note := shared.ModifiedNote(); note != "" {
 		p.warnf("%s", note)

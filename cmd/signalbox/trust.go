@@ -160,7 +160,7 @@ func (c *trustCommand) decide(p *program) error {
 		return nil
 	}
 	if !isTerminal(p.stdin) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so nobody can be asked"),
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so no one can be asked"),
 			Hint: "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest"}
 	}
 	fmt.Fprint(p.stderr, "Trust it, so that signalbox may run this on your machine? [y/N] ")

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"signalbox/internal/config"
+	"signalbox/internal/durable"
 	"signalbox/internal/git"
 )
 
@@ -248,7 +249,7 @@ func readRegular(top *os.Root, name string) ([]byte, error) {
 	if !before.Mode().IsRegular() {
 		return nil, notFile(name, "in "+top.Name())
 	}
-	f, err := top.Open(name)
+	f, err := durable.OpenRegularIn(top, name) // which does not wait for a pipe that took its place
 	if err != nil {
 		return nil, err
 	}

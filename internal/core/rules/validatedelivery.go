@@ -102,32 +102,6 @@ func (s *State) answerFault(b QuestionAnswered, work string) string {
 // taskFault validates an event about planned work.
 func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 	switch b := body.(type) {
-	case AgentStarted:
-		return liveFault(e, w, b.Epoch)
-	case AgentTurnEnded:
-		return liveFault(e, w, b.Epoch)
-	case AgentSpent:
-		return liveFault(e, w, b.Epoch)
-	case ProgressReported:
-		return liveFault(e, w, b.Epoch)
-	case ChecksRan:
-		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
-	case AgentFailed:
-		return liveFault(e, w, b.Epoch)
-	case ConversationOpened:
-		if !IsConversation(b.ID) {
-			return "no agent program gives such an id"
-		}
-		return liveFault(e, w, b.Epoch)
-	case SetupRan:
-		return liveFault(e, w, b.Epoch)
-	case SessionParked:
-		return liveFault(e, w, b.Epoch)
-	case SessionResumed:
-		if w.Task.Parked == nil {
-			return "the session is not parked"
-		}
-		return liveFault(e, w, b.Epoch)
 	case QuestionAsked:
 		return s.askFault(b)
 	case QuestionAnswered:
@@ -143,8 +117,6 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 	case ConflictFound:
 		return conflictFault(e, w, b)
-	case BranchMoved:
-		return liveFault(e, w, b.Epoch)
 	case Merged:
 		return s.mergedFault(e, b, w)
 	case BaselineAccepted:
@@ -178,6 +150,43 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 				return fmt.Sprintf("%s has %q", owner, file)
 			}
 		}
+	default:
+		return holderEventFault(e, body, w)
+	}
+	return ""
+}
+
+// holderEventFault validates an event that only the holder of planned work can cause.
+func holderEventFault(e *signalbox.Event, body body, w *Work) string {
+	switch b := body.(type) {
+	case AgentStarted:
+		return liveFault(e, w, b.Epoch)
+	case AgentTurnEnded:
+		return liveFault(e, w, b.Epoch)
+	case AgentSpent:
+		return liveFault(e, w, b.Epoch)
+	case AgentFailed:
+		return liveFault(e, w, b.Epoch)
+	case ProgressReported:
+		return liveFault(e, w, b.Epoch)
+	case SetupRan:
+		return liveFault(e, w, b.Epoch)
+	case BranchMoved:
+		return liveFault(e, w, b.Epoch)
+	case ChecksRan:
+		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
+	case ConversationOpened:
+		if !IsConversation(b.ID) {
+			return "no agent program gives such an id"
+		}
+		return liveFault(e, w, b.Epoch)
+	case SessionParked:
+		return liveFault(e, w, b.Epoch)
+	case SessionResumed:
+		if w.Task.Parked == nil {
+			return "the session is not parked"
+		}
+		return liveFault(e, w, b.Epoch)
 	}
 	return ""
 }
