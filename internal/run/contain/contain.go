@@ -154,18 +154,24 @@ func within(name, folder string) bool {
 	if name == "" || folder == "" {
 		return false
 	}
-	if isClean(name) && isClean(folder) { // nearly always; every start of a program compares hundreds of paths
-		rest, found := strings.CutPrefix(name, folder)
-		return found && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(folder[len(folder)-1]))
-	}
 	rel, err := filepath.Rel(folder, name)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// isClean reports whether a path is absolute and has no needless parts. It looks for these itself where that is easy, because Clean takes long.
-func isClean(name string) bool {
-	simple := filepath.Separator == '/' && !strings.Contains(name, "/.") && !strings.Contains(name, "//") && !strings.HasSuffix(name, "/")
-	return filepath.IsAbs(name) && (simple || filepath.Clean(name) == name)
+// cleanWithin is within for absolute paths that are clean, and much faster: every start of a program compares thousands of them.
+func cleanWithin(name, folder string) bool {
+	rest, found := strings.CutPrefix(name, folder)
+	return found && (rest == "" || os.IsPathSeparator(rest[0]) || os.IsPathSeparator(folder[len(folder)-1]))
+}
+
+func cleanAll(paths []string) []string {
+	clean := make([]string, 0, len(paths))
+	for _, name := range paths {
+		if name != "" {
+			clean = append(clean, filepath.Clean(name))
+		}
+	}
+	return clean
 }
 
 // finish returns the program.
@@ -211,13 +217,14 @@ func (b *builder) decide() {
 // outermost returns the paths in order, without those that are in another of them or in one of the others. What is in a private folder
 // stays, because such a folder may have to be hidden.
 func (b *builder) outermost(paths, others []string) (kept []string) {
-	sorted := slices.Compact(slices.Sorted(slices.Values(paths)))
+	sorted := slices.Compact(slices.Sorted(slices.Values(cleanAll(paths))))
+	others, privates := cleanAll(others), cleanAll(b.private)
 	for _, name := range sorted {
 		covers := func(folder string) bool {
 			hidden := func(private string) bool { // from one who may use the folder
-				return name != private && within(name, private) && (folder == private || !within(folder, private))
+				return name != private && cleanWithin(name, private) && (folder == private || !cleanWithin(folder, private))
 			}
-			return within(name, folder) && !slices.ContainsFunc(b.private, hidden)
+			return cleanWithin(name, folder) && !slices.ContainsFunc(privates, hidden)
 		}
 		if !slices.ContainsFunc(sorted, func(folder string) bool { return folder != name && covers(folder) }) && !slices.ContainsFunc(others, covers) {
 			kept = append(kept, name)
