@@ -125,6 +125,8 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 		t.applyConflict(e, b)
 	case MergePrepared:
 		t.Merge = &PreparedMerge{b.Commit, b.Before}
+	case Delivered:
+		t.applyDelivered(b)
 	case MessageSent, MessageDelivered:
 		t.applyMessage(e, b)
 	}
@@ -149,6 +151,8 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered, w *Work) {
 	case ReworkFileSize:
 		t.Counts.Large = b.Count
 		t.dropFindings(ReworkFileSize) // this one names all files
+	case ReworkRequest:
+		t.applySeen(b)
 	case FindingHuman:
 		found.Actor = e.Actor
 		t.Corrections = append(slices.Clip(t.Corrections), found)

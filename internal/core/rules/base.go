@@ -104,6 +104,8 @@ func (c PrepareMerge) decide(d *decider) error {
 	switch {
 	case h.role != signalbox.RoleMerger:
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not prepare a merge", h.role)
+	case d.s.delivery.Policy.Deliver != DeliverMerge:
+		return refusef(signalbox.CodeUsage, "deliver it as the policy says", "the policy does not merge '%s'", h.w.ID)
 	case c.Commit == "" || h.w.Task.Commit == "":
 		return refusef(signalbox.CodeUsage, "run the checks first", "there is no commit to merge")
 	case d.s.WaitsForApproval(h.w):

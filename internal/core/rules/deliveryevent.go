@@ -127,7 +127,7 @@ type ProgressReported struct {
 	Percent  int    `json:"percent,omitempty"`
 }
 
-// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged, file size, plan or human.
+// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged, file size, plan, human or pull request.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
@@ -135,6 +135,8 @@ type ReworkOrdered struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 	// Commit is the commit whose merge the human rejected.
 	Commit string `json:"commit,omitempty"`
+	// Seen is the list of ids of what came back about a pull request.
+	Seen []string `json:"seen,omitempty"`
 }
 
 // The causes of rework.
@@ -148,6 +150,8 @@ const (
 	ReworkUnchanged = "unchanged"
 	// ReworkFileSize means that the work adds large files.
 	ReworkFileSize = "file size"
+	// ReworkRequest means that a check of the pull request failed, or that somebody commented on it.
+	ReworkRequest = "pull request"
 )
 
 // IncompleteLogged records that a developer could not finish, and why, if known.
@@ -302,6 +306,14 @@ type Merged struct {
 	Rows []CheckRow `json:"rows,omitempty"`
 	// Tip is the commit of the work that was merged.
 	Tip string `json:"tip,omitempty"`
+}
+
+// Delivered records that the work is on a branch, which was perhaps pushed, and for which a pull request was perhaps opened. Unblocked lists
+// the tasks that waited only for it.
+type Delivered struct {
+	Epoch uint64 `json:"epoch"`
+	Delivery
+	Unblocked []string `json:"unblocked,omitempty"`
 }
 
 // RemediationNeeded makes a task wait for a remediation.
@@ -537,6 +549,7 @@ func (MergeRequested) eventType() string        { return TypeMergeRequested }
 func (MergeApproved) eventType() string         { return TypeMergeApproved }
 func (MergePrepared) eventType() string         { return TypeMergePrepared }
 func (Merged) eventType() string                { return TypeMerged }
+func (Delivered) eventType() string             { return TypeDelivered }
 func (BranchMoved) eventType() string           { return TypeBranchMoved }
 func (ConflictFound) eventType() string         { return TypeConflictFound }
 func (BaseMoved) eventType() string             { return TypeBaseMoved }

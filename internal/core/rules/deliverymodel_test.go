@@ -56,6 +56,10 @@ func newCompany(t *rapid.T) *company {
 	p.Checks = c.between(0, 2)
 	p.Shared = c.oneIn(2)
 	p.ApproveMerge = c.oneIn(2)
+	if !p.Shared && c.oneIn(2) {
+		p.Deliver = chooseOne(c, Deliveries()...)
+		p.Stack = p.Deliver == DeliverRequest && c.oneIn(2)
+	}
 	for i := range p.Roles {
 		p.Roles[i].Slots = c.between(1, 2)
 	}
@@ -175,7 +179,9 @@ func (c *company) note(e *signalbox.Event) {
 		return
 	}
 	for _, blocker := range w.Task.Blockers {
-		if b, known := c.s.Work(blocker); !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan {
+		b, known := c.s.Work(blocker)
+		stacked := known && c.s.delivery.Policy.Stack && b.WaitsForRequest()
+		if !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan && !stacked {
 			c.fatalf("%s is given away before %s is completed", e.Work, blocker)
 		}
 	}
@@ -365,12 +371,42 @@ func (c *company) merge(w *Work, conflict bool) {
 		return
 	}
 	c.n++
+	if how := c.s.delivery.Policy.Deliver; how != DeliverMerge {
+		d := Delivery{Tip: w.Task.Commit, Commit: fmt.Sprintf("d%d", c.n), Branch: "b"}
+		if how == DeliverRequest {
+			d.Request = fmt.Sprintf("https://forge/%d", c.n)
+		}
+		c.try(ReportDelivery{m.Session, m.Epoch, d})
+		return
+	}
 	m.Commit, m.Before = fmt.Sprintf("m%d", c.n), c.s.Base()
 	c.try(PrepareMerge{Session: m.Session, Epoch: m.Epoch, Commit: m.Commit, Before: m.Before})
 	if !c.calm && c.oneIn(5) {
 		c.moveBase(m.Commit) // it is ours
 	}
 	c.try(m)
+}
+
+// observeRequest reports what became of a pull request, and whether there is one.
+func (c *company) observeRequest(good bool) bool {
+	waiting := c.s.Requests()
+	if len(waiting) == 0 {
+		return false
+	}
+	w := chooseOne(c, waiting...)
+	r := ReportRequest{Work: w.ID, Actor: "a", Request: w.Task.Delivered.Request, Commit: w.Task.Delivered.Commit}
+	switch {
+	case good || c.oneIn(3):
+		r.Merged = "m"
+	case c.oneIn(4):
+		r.Closed = true
+	case c.oneIn(4):
+		r.Commit = "earlier"
+	default:
+		r.Findings = []RequestFinding{{fmt.Sprint("comment ", c.between(0, 5)), "s \xff"}}
+	}
+	c.try(r)
+	return true
 }
 
 // moveBase says that the base is elsewhere.
@@ -403,7 +439,7 @@ func (c *company) unpark() {
 func (c *company) answer() {
 	for _, q := range c.s.Questions() {
 		if q.Open() {
-			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done", "accept", "repair"), "op"})
+			c.try(AnswerQuestion{q.ID, chooseOne(c, "continue", "healthy", "halt", "retry", "done", "accept", "repair", "again"), "op"})
 			return
 		}
 	}
@@ -532,7 +568,9 @@ func (c *company) step() {
 	case 37, 38:
 		c.workByHand()
 	case 36:
-		c.moveBase("")
+		if c.oneIn(2) || !c.observeRequest(false) {
+			c.moveBase("")
+		}
 	}
 }
 
@@ -607,7 +645,7 @@ func (c *company) doGood() bool {
 		return true
 	}
 	if !c.s.CanDispatch(DispatchRoles(), 0, c.now) {
-		return false
+		return c.observeRequest(true)
 	}
 	c.n++
 	c.try(Dispatch{Roles: DispatchRoles(), Session: fmt.Sprintf("s%d", c.n), Actor: "a", Lease: "L", TTL: time.Hour})

@@ -28,7 +28,28 @@ var deliveryScenarios = []scenario{
 	{"delivery-conversations", "Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
 	{"delivery-setup", "Worktrees are made ready; a setup command fails, and the human is asked once for all tasks.", setups},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
+	{"delivery-requests", "Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
+}
+
+func requests(b *box) {
+	p := deliverPolicy(DeliverRequest)
+	planned(b, p, todo("t1"), todo("t2", "t1"))
+	b.delivered("t1", "c1", request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Body: signalbox.Hash{4},
+		Findings: []RequestFinding{{"check build", "build failed"}, {"comment 1", "ann: use a map"}}})
+	b.delivered("t1", "c2", request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c2", Closed: true})
+	b.answer("t1", AskedRequest, "again")
+	b.pass(time.Minute)
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{"c2", "s2", "signalbox/t1", "origin", request + "0"}})
+	p.Stack = true
+	b.do(Configure{p, "op"})
+	b.delivered("t2", "c3", request+"1")
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request + "0", Commit: "s2", Merged: "m1"})
+	b.do(ReportRequest{Work: "t2", Actor: "crew", Request: request + "1", Commit: "c3", Merged: "m2"})
+	b.wantStanding(StandingComplete)
 }
 
 func planned(b *box, p Policy, tasks ...PlanTask) {

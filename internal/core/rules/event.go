@@ -239,6 +239,7 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeMergeApproved:         decodeAs[MergeApproved],
 	TypeMergePrepared:         decodeAs[MergePrepared],
 	TypeMerged:                decodeAs[Merged],
+	TypeDelivered:             decodeAs[Delivered],
 	TypeBranchMoved:           decodeAs[BranchMoved],
 	TypeConflictFound:         decodeAs[ConflictFound],
 	TypeBaseMoved:             decodeAs[BaseMoved],

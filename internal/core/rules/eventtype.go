@@ -39,6 +39,7 @@ const (
 	TypeMergeApproved         = "MergeApproved"
 	TypeMergePrepared         = "MergePrepared"
 	TypeMerged                = "Merged"
+	TypeDelivered             = "Delivered"
 	TypeBranchMoved           = "BranchMoved"
 	TypeConflictFound         = "ConflictFound"
 	TypeBaseMoved             = "BaseMoved"

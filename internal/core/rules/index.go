@@ -33,7 +33,7 @@ func (s *State) reindexTask(i int, old, changed *Work) {
 		}
 	}
 	s.refreshReady(i, changed)
-	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) {
+	if isDone(old) != isDone(changed) || isCompleted(old) != isCompleted(changed) || isRequested(old) != isRequested(changed) {
 		for _, dependent := range s.dependents[cmp.Or(old, changed).ID] {
 			if dependent < len(s.works) {
 				s.refreshReady(dependent, s.works[dependent])
@@ -45,6 +45,8 @@ func (s *State) reindexTask(i int, old, changed *Work) {
 func isDone(w *Work) bool { return w != nil && w.Done() }
 
 func isCompleted(w *Work) bool { return w != nil && w.Phase == signalbox.PhaseCompleted }
+
+func isRequested(w *Work) bool { return w != nil && w.WaitsForRequest() }
 
 func (s *State) count(w *Work, n int) {
 	if !w.Done() {

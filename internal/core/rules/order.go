@@ -253,7 +253,7 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 			t.Cancelled, freed, t.Locks, t.Merge, t.Conversation = b.Reason, t.Locks, nil, nil, nil
 			asker = t.Asker
 		case Retried:
-			t.Cancelled, t.Paused, t.NoBudget, t.Conversation = "", false, false, nil
+			t.Cancelled, t.Paused, t.NoBudget, t.Conversation, t.Delivered = "", false, false, nil, nil
 			t.resetCounts()
 		case MergeApproved:
 			t.Approved = true

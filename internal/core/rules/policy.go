@@ -21,10 +21,14 @@ type Policy struct {
 	// Shared means that all tasks share one workspace, with locks on files. Otherwise each task has its own workspace.
 	Shared bool `json:"shared,omitempty"`
 	// ApproveMerge requires a human's approval before every merge.
-	ApproveMerge bool   `json:"approve_merge,omitempty"`
-	Limits       Limits `json:"limits"`
-	Run          Budget `json:"run_budget,omitzero"`
-	Task         Budget `json:"task_budget,omitzero"`
+	ApproveMerge bool `json:"approve_merge,omitempty"`
+	// Deliver is how finished work is delivered: DeliverMerge or one of Deliveries.
+	Deliver string `json:"deliver,omitempty"`
+	// Stack means that tasks build on the pull requests of tasks they depend on, instead of waiting until those are merged.
+	Stack  bool   `json:"stack,omitempty"`
+	Limits Limits `json:"limits"`
+	Run    Budget `json:"run_budget,omitzero"`
+	Task   Budget `json:"task_budget,omitzero"`
 	// Turn is for each turn of an agent, and RoleBudgets for all agents of a role together.
 	Turn        Budget       `json:"turn_budget,omitzero"`
 	RoleBudgets []RoleBudget `json:"role_budgets,omitempty"`
@@ -194,6 +198,9 @@ func policyFault(p *Policy) string {
 	}
 	if (p.Window.Tokens > 0) != (p.Window.Every > 0) || p.Window.Tokens < 0 {
 		return "a token window must have a number of tokens and a time"
+	}
+	if fault := deliverFault(p); fault != "" {
+		return fault
 	}
 	for _, e := range p.Experts {
 		if fault := idFault(e.Name); fault != "" {

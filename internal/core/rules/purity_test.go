@@ -125,7 +125,7 @@ var bodies = []body{
 	SignalRefused{}, AgentSessionCompleted{}, PhaseChanged{}, WorkUnblocked{}, BlobRedacted{}, TurnSignalHeard{},
 	PolicySet{}, PlanOpened{}, TaskPlanned{}, TaskReplanned{}, PlanLoaded{}, AgentStarted{}, AgentTurnEnded{}, AgentSpent{},
 	ProgressReported{}, ReworkOrdered{}, IncompleteLogged{}, BlockerAdded{}, TaskExpanded{}, ChecksRan{},
-	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, RemediationNeeded{}, BaselineAccepted{}, HealthAudited{}, RemediationRetried{},
+	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, Delivered{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, RemediationNeeded{}, BaselineAccepted{}, HealthAudited{}, RemediationRetried{},
 	RemediationEnded{}, ExpertRequested{}, ExpertAdvised{}, ExpertRegistered{}, SessionParked{}, SessionResumed{},
 	UnknownSignalRecovery{}, AgentSignalFailure{}, AgentFailed{}, RoleLimited{}, AgentUnavailable{}, AgentRestored{}, ConversationOpened{}, SetupRan{}, QuestionAsked{}, QuestionAnswered{},
 	FilesLocked{}, LocksYielded{}, FileWaited{}, OverlapNoted{}, Paused{}, Resumed{}, Cancelled{}, Retried{}, MessageSent{}, MessageDelivered{},

@@ -30,11 +30,12 @@ const (
 	AskedBudget        QuestionKind = "budget"
 	AskedBlocked       QuestionKind = "blocked"
 	AskedRemediation   QuestionKind = "remediation"
-	AskedBaseline      QuestionKind = "baseline"  // checks fail on the base
-	AskedUnchanged     QuestionKind = "unchanged" // is the task done, although it changes nothing?
-	AskedFileSize      QuestionKind = "file_size" // may the task add large files?
-	AskedAgent         QuestionKind = "agent"     // agents cannot work until the human has done something
-	AskedSetup         QuestionKind = "setup"     // a worktree cannot be made ready
+	AskedBaseline      QuestionKind = "baseline"     // checks fail on the base
+	AskedUnchanged     QuestionKind = "unchanged"    // is the task done, although it changes nothing?
+	AskedFileSize      QuestionKind = "file_size"    // may the task add large files?
+	AskedRequest       QuestionKind = "pull_request" // a pull request was closed, or comes back again and again
+	AskedAgent         QuestionKind = "agent"        // agents cannot work until the human has done something
+	AskedSetup         QuestionKind = "setup"        // a worktree cannot be made ready
 )
 
 // Question is a question to the human.
@@ -115,6 +116,8 @@ func (c AnswerQuestion) decide(d *decider) error {
 		d.answerUnchanged(w, c)
 	case AskedFileSize:
 		d.answerFileSize(w, c)
+	case AskedRequest:
+		d.answerRequest(w, c)
 	default:
 		d.unblock(w, c.Actor, q.ID)
 	}
@@ -244,6 +247,9 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 				t.resetCounts()
 				if q, _ := s.Question(b.Question); q.Kind == AskedBudget && !b.NoGrant {
 					t.Granted = t.Spent
+				}
+				if q, _ := s.Question(b.Question); q.Kind == AskedRequest {
+					t.Delivered = nil
 				}
 				if b.Keep {
 					t.KeepLarge = true

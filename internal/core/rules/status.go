@@ -17,6 +17,7 @@ const (
 	StandingWorking  Standing = "working"  // something runs or can start
 	StandingAsking   Standing = "asking"   // nothing can continue without an answer or approval
 	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit or a token window ends
+	StandingWaiting  Standing = "waiting"  // nothing can continue before a pull request is merged
 	StandingPaused   Standing = "paused"   // paused by the operator
 	StandingStuck    Standing = "stuck"    // nothing runs, and nothing can start
 	StandingComplete Standing = "complete" // every task is completed
@@ -91,6 +92,8 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 		return StandingAsking
 	case s.delivery.Paused || s.anyPaused():
 		return StandingPaused
+	case len(s.Requests()) > 0:
+		return StandingWaiting
 	case limited:
 		st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
 		return StandingLimited
@@ -242,7 +245,7 @@ func (s *State) Reason(w *Work) string {
 		seen[w.ID] = true
 		open := s.OpenBlockers(w)
 		chain = append(chain, w.ID+" "+s.ownReason(w, open))
-		if w.onHold() || s.WaitsForApproval(w) || len(open) == 0 {
+		if w.onHold() || s.WaitsForApproval(w) || w.WaitsForRequest() || len(open) == 0 {
 			break
 		}
 		next, known := s.Work(open[0])
@@ -269,6 +272,8 @@ func (s *State) ownReason(w *Work, open []string) string {
 		return "is paused"
 	case s.WaitsForApproval(w):
 		return "waits for signalbox approve " + w.ID
+	case w.WaitsForRequest():
+		return "waits until its pull request is merged: " + t.Delivered.Request
 	case len(open) > 0:
 		return "waits for " + strings.Join(open, ", ")
 	}

@@ -57,6 +57,8 @@ type Task struct {
 
 	// Saved is what the author last saved, nil if that is not known: then the branch says what to check.
 	Saved *SavedWork `json:"saved,omitempty"`
+	// Delivered is where the work was delivered, nil if it was not. It stays when the work comes back.
+	Delivered *DeliveredTask `json:"delivered,omitempty"`
 	// Merge is the merge that was about to take place.
 	Merge *PreparedMerge `json:"merge,omitempty"`
 	// Conflict is the conflict with the base that the author must resolve, nil if there is none.
@@ -141,6 +143,7 @@ type Counts struct {
 	Unchanged      int `json:"unchanged,omitempty"`
 	Conflicts      int `json:"conflicts,omitempty"`
 	Large          int `json:"large,omitempty"`
+	Requests       int `json:"requests,omitempty"`
 }
 
 // Finding is a problem to fix. Body is the full text.
@@ -246,7 +249,7 @@ func (w *Work) onHold() bool {
 
 // canStart reports whether the work can be dispatched, apart from slots and from what other tasks are doing.
 func (s *State) canStart(w *Work) bool {
-	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.WaitsForApproval(w)
+	return w.Lease == nil && !w.onHold() && w.claimableBy() != "" && len(s.OpenBlockers(w)) == 0 && !s.WaitsForApproval(w) && !w.WaitsForRequest()
 }
 
 // OpenBlockers returns the work that must be completed before a task can start. A blocker that was removed from the plan no
@@ -256,16 +259,21 @@ func (s *State) OpenBlockers(w *Work) []string {
 	var open []string
 	for _, id := range w.Task.Blockers {
 		b, known := s.Work(id)
-		if !known || b.Phase != signalbox.PhaseCompleted && (b.Task == nil || b.Task.Cancelled != removedFromPlan) {
+		if !known || b.Phase != signalbox.PhaseCompleted && !s.canStackOn(b) && (b.Task == nil || b.Task.Cancelled != removedFromPlan) {
 			open = append(open, id)
 		}
 	}
 	for _, id := range w.Task.Waits {
-		if b, known := s.Work(id); known && !b.Done() && !slices.Contains(open, id) {
+		if b, known := s.Work(id); known && !b.Done() && !s.canStackOn(b) && !slices.Contains(open, id) {
 			open = append(open, id)
 		}
 	}
 	return open
+}
+
+// canStackOn reports whether tasks may build on work whose pull request is not merged yet.
+func (s *State) canStackOn(w *Work) bool {
+	return s.delivery.Policy != nil && s.delivery.Policy.Stack && w.WaitsForRequest()
 }
 
 // changeTask replaces a task with a changed copy. The change must replace slices and maps, not write into them.

@@ -117,6 +117,8 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 	case ConflictFound:
 		return conflictFault(e, w, b)
+	case Delivered:
+		return s.deliveryFault(e, w, b)
 	case Merged:
 		return s.mergedFault(e, b, w)
 	case BaselineAccepted:
@@ -220,6 +222,8 @@ func (s *State) mergedFault(e *signalbox.Event, b Merged, w *Work) string {
 		return ""
 	case w.Task.Unchanged && w.Phase == signalbox.PhaseBlocked && b.Epoch == 0 && b.Commit == "": // declared done
 		return ""
+	case b.Epoch == 0 && w.WaitsForRequest(): // merged elsewhere
+		return commitFault(w, b.Tip)
 	case b.Epoch == 0 && s.delivery.Policy.Shared:
 		return holderFault(w, signalbox.RoleAuditor, signalbox.RoleHealthAuditor)
 	}
@@ -279,6 +283,9 @@ func plannedNext(w *Work) []signalbox.Phase {
 	case blocked:
 		if kind == KindRemediation || kind == KindBaseline || w.Task.Unchanged {
 			return []signalbox.Phase{w.BlockedFrom, done}
+		}
+		if w.BlockedFrom == merge { // the human may send it back instead of opening another pull request
+			return []signalbox.Phase{merge, implementation, afterRemediation(merge)}
 		}
 		if kind == KindTask && w.BlockedFrom == pending { // the human does not allow its large files
 			return []signalbox.Phase{pending, implementation}

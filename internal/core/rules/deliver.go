@@ -1,0 +1,221 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
+// Ways to deliver finished work.
+const (
+	DeliverMerge   = ""             // merge it into the base
+	DeliverBranch  = "branch"       // leave it on a branch
+	DeliverPush    = "push"         // push the branch to a remote repository
+	DeliverRequest = "pull-request" // ask there that the branch is merged
+)
+
+// Deliveries returns the ways to deliver finished work other than merging it.
+func Deliveries() []string { return []string{DeliverBranch, DeliverPush, DeliverRequest} }
+
+// Delivery is where finished work is that signalbox does not merge itself.
+type Delivery struct {
+	// Tip is the commit that was checked, reviewed and audited, and Commit that of the branch, which is another one if it was squashed.
+	Tip    string `json:"tip"`
+	Commit string `json:"commit"`
+	Branch string `json:"branch"`
+	Remote string `json:"remote,omitempty"`
+	// Request is the address of the pull request, "" if there is none.
+	Request string `json:"request,omitempty"`
+}
+
+// DeliveredTask is the delivery of a task, and what came back.
+type DeliveredTask struct {
+	Delivery
+	// Seen are the ids of the findings that came back and were sent to the developer, the last maxSeen of them.
+	Seen []string `json:"seen,omitempty"`
+}
+
+// maxSeen is how many findings of a pull request are remembered, and how many one report may have.
+const maxSeen = 500
+
+// ReportDelivery reports that work was delivered. Only the system role that merges may send it. Without a pull request the work is
+// completed. With one it waits until that is merged.
+type ReportDelivery struct {
+	Session string
+	Epoch   uint64
+	Delivery
+}
+
+func (c ReportDelivery) decide(d *decider) error {
+	h, err := d.holderReport(c.Session, c.Epoch, "delivery")
+	if err != nil {
+		return err
+	}
+	how := d.s.delivery.Policy.Deliver
+	switch {
+	case h.role != signalbox.RoleMerger:
+		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" delivers", "%s must not report a delivery", h.role)
+	case how == DeliverMerge:
+		return refusef(signalbox.CodeUsage, "merge it into the base", "the policy does not deliver '%s' in another way", h.w.ID)
+	case d.s.WaitsForApproval(h.w):
+		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID, "the delivery of '%s' is not approved", h.w.ID)
+	case c.Tip == "" || c.Tip != h.w.Task.Commit:
+		return refusef(signalbox.CodeConflict, "deliver the commit that was checked", "'%s' is not at that commit", h.w.ID)
+	case c.Commit == "" || c.Branch == "" || (how == DeliverRequest) != (c.Request != ""):
+		return refusef(signalbox.CodeUsage, "name the commit, the branch and the pull request", "the delivery of '%s' is incomplete", h.w.ID)
+	}
+	delivered := Delivered{Epoch: c.Epoch, Delivery: c.Delivery}
+	if how != DeliverRequest || d.s.delivery.Policy.Stack {
+		delivered.Unblocked = d.s.unblockedBy(h.w.ID)
+	}
+	d.answer.Seq = d.recordFor(h, delivered)
+	if how != DeliverRequest {
+		d.move(h, signalbox.PhaseCompleted)
+	}
+	d.release(h, "delivered")
+	if how != DeliverRequest && h.w.Task.Kind == KindRemediation {
+		d.endRemediation(h.w, h.actor)
+	}
+	return nil
+}
+
+// WaitsForRequest reports whether work waits until its pull request is merged.
+func (w *Work) WaitsForRequest() bool {
+	return w.Task != nil && w.Task.Delivered != nil && w.Task.Delivered.Request != "" && w.Task.Delivered.Tip == w.Task.Commit &&
+		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Audited && w.Task.Cancelled == ""
+}
+
+// Requests returns the work that waits until its pull request is merged.
+func (s *State) Requests() []*Work {
+	var waiting []*Work
+	for _, w := range s.works {
+		if w.WaitsForRequest() {
+			waiting = append(waiting, w)
+		}
+	}
+	return waiting
+}
+
+// RequestFinding is something that came back about a pull request: a failed check, or a comment. Its ID says which, also when it is reported
+// again. Strangers may have written the text.
+type RequestFinding struct{ ID, Summary string }
+
+// ReportRequest reports what became of a pull request. What is known already changes nothing.
+type ReportRequest struct {
+	Work, Actor string
+	// Request is the address of the pull request, and Commit the one of the branch that the report is about.
+	Request, Commit string
+	// Merged is the commit by which it was merged, "" if it was not. Closed means that it was closed without that.
+	Merged   string
+	Closed   bool
+	Findings []RequestFinding
+	// Body is the blob with the text of all findings.
+	Body signalbox.Hash
+}
+
+func (c ReportRequest) decide(d *decider) error {
+	if err := checkIDs("actor", c.Actor); err != nil {
+		return err
+	}
+	w, err := d.work(c.Work)
+	if err != nil {
+		return err
+	}
+	if !w.WaitsForRequest() || d.liveLease(w) != nil || w.Task.Delivered.Request != c.Request || w.Task.Delivered.Commit != c.Commit {
+		d.answer.Repeated = true // it is about an earlier commit
+		return nil
+	}
+	h := report{w: w, holder: holder{actor: c.Actor}}
+	switch {
+	case c.Merged != "":
+		d.answer.Seq = d.record(w.ID, "", c.Actor, Merged{Commit: c.Merged, Unblocked: d.s.unblockedBy(w.ID), Tip: w.Task.Commit})
+		d.move(h, signalbox.PhaseCompleted)
+		if w.Task.Kind == KindRemediation {
+			d.endRemediation(w, c.Actor)
+		}
+	case c.Closed:
+		d.block(h, AskedRequest, signalbox.Hash{}, "the pull request %s of %s was closed without being merged. Answer \"again\" to open another one; "+
+			"any other answer is guidance for the developer. signalbox cancel %s gives the task up", w.Task.Delivered.Request, w.ID, w.ID)
+	default:
+		c.rework(d, h)
+	}
+	return nil
+}
+
+// rework sends work back with what is new about its pull request.
+func (c ReportRequest) rework(d *decider, h report) {
+	var ids, summaries []string
+	for _, f := range c.Findings[:min(len(c.Findings), maxSeen)] {
+		if id := sanitize(f.ID, 200); !slices.Contains(h.w.Task.Delivered.Seen, id) && !slices.Contains(ids, id) {
+			ids, summaries = append(ids, id), append(summaries, sanitize(f.Summary, 300))
+		}
+	}
+	if d.answer.Repeated = len(ids) == 0; d.answer.Repeated {
+		return
+	}
+	count, limit := h.w.Task.Counts.Requests+1, d.s.delivery.Policy.Limits.Reviews
+	d.answer.Seq = d.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count, Summary: sanitize(strings.Join(summaries, "; "), maxText),
+		Body: c.Body, Seen: ids})
+	d.move(h, signalbox.PhaseImplementation)
+	if count >= limit {
+		h.w = withPhase(h.w, signalbox.PhaseImplementation)
+		d.block(h, AskedRequest, c.Body, "%s came back from its pull request %d times, last: %s. What should happen next?", h.w.ID, count, sanitize(strings.Join(summaries, "; "), 1000))
+	}
+}
+
+// answerRequest carries out the human's decision about a pull request that was closed, or that comes back again and again.
+func (d *decider) answerRequest(w *Work, c AnswerQuestion) {
+	if w.BlockedFrom == signalbox.PhaseReadyForMerge && firstWord(c.Answer) != "again" {
+		d.unblockTo(w, c.Actor, c.Question, signalbox.PhaseImplementation)
+		return
+	}
+	d.unblock(w, c.Actor, c.Question)
+}
+
+// applyDelivered folds a delivery. What came back before is still known.
+func (t *Task) applyDelivered(b Delivered) {
+	var seen []string
+	if t.Delivered != nil {
+		seen = t.Delivered.Seen
+	}
+	t.Delivered = &DeliveredTask{b.Delivery, seen}
+}
+
+// applySeen folds the findings of a pull request that were sent back.
+func (t *Task) applySeen(b ReworkOrdered) {
+	t.Counts.Requests = b.Count
+	if t.Delivered == nil {
+		return
+	}
+	delivered := *t.Delivered
+	delivered.Seen = append(slices.Clone(delivered.Seen), b.Seen...)
+	delivered.Seen = delivered.Seen[max(0, len(delivered.Seen)-maxSeen):]
+	t.Delivered = &delivered
+}
+
+// deliveryFault validates a delivery.
+func (s *State) deliveryFault(e *signalbox.Event, w *Work, b Delivered) string {
+	if s.delivery.Policy.Deliver == DeliverMerge {
+		return "the policy merges work"
+	}
+	if b.Tip == "" || b.Commit == "" || b.Branch == "" || (s.delivery.Policy.Deliver == DeliverRequest) != (b.Request != "") {
+		return "it does not say what was delivered"
+	}
+	return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
+}
+
+// deliverFault validates the part of a policy that says how work is delivered.
+func deliverFault(p *Policy) string {
+	switch {
+	case p.Deliver != DeliverMerge && !slices.Contains(Deliveries(), p.Deliver):
+		return fmt.Sprintf("there is no way %q to deliver work", p.Deliver)
+	case p.Deliver != DeliverMerge && p.Shared:
+		return "work in a shared workspace can only be merged"
+	case p.Stack && p.Deliver != DeliverRequest:
+		return "only work that waits for a pull request can be built upon before it is merged"
+	}
+	return ""
+}

@@ -1,0 +1,158 @@
+package rules
+
+import (
+	"testing"
+
+	"signalbox"
+)
+
+const request = "https://forge.example/ann/shop/pull/7"
+
+// deliverPolicy is a policy that delivers work in a way of its own.
+func deliverPolicy(how string) Policy {
+	p := policy()
+	p.Deliver = how
+	return p
+}
+
+// delivered brings a task to its delivery, and delivers it.
+func (b *box) delivered(task, commit, url string) Decision {
+	b.t.Helper()
+	b.toMerge(task, commit)
+	m := b.wantDispatch(signalbox.RoleMerger, task)
+	return b.try(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{Tip: commit, Commit: commit, Branch: "signalbox/" + task, Remote: "origin", Request: url}})
+}
+
+func TestDeliveredBranch(t *testing.T) {
+	for _, how := range []string{DeliverBranch, DeliverPush} {
+		b := deliver(t, deliverPolicy(how), todo("t1"), todo("t2", "t1"))
+		wantTypes(t, b.delivered("t1", "c1", ""), "Delivered t1", "PhaseChanged t1", "LeaseReleased t1")
+		b.wantPhase("t1", signalbox.PhaseCompleted)
+		b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	}
+}
+
+func TestDeliveredRequest(t *testing.T) {
+	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"), todo("t2", "t1"))
+	wantTypes(t, b.delivered("t1", "c1", request), "Delivered t1", "LeaseReleased t1")
+	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
+	b.wantNothing(DispatchRoles()...)
+	if st := b.wantStanding(StandingWaiting); len(st.Reasons) == 0 || st.Reasons[0] != "t1 waits until its pull request is merged: "+request {
+		t.Errorf("reasons %q", st.Reasons)
+	}
+	report := ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1"}
+	if d := b.try(report); len(d.Events) > 0 || !d.Answer.Repeated {
+		t.Errorf("nothing new: %+v", d)
+	}
+	report.Merged = "m1"
+	d := b.try(report)
+	wantTypes(t, d, "Merged t1", "PhaseChanged t1")
+	wantBody(t, d, Merged{Commit: "m1", Tip: "c1", Unblocked: []string{"t2"}})
+	b.wantPhase("t1", signalbox.PhaseCompleted)
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+}
+
+// Tasks can build on the pull requests of others before those are merged, but not on one that came back.
+func TestStackedRequest(t *testing.T) {
+	p := deliverPolicy(DeliverRequest)
+	p.Stack = true
+	b := deliver(t, p, todo("t1"), todo("t2", "t1"), todo("t3", "t1"))
+	d := b.delivered("t1", "c1", request)
+	wantBody(t, d, Delivered{Epoch: b.work("t1").Past[len(b.work("t1").Past)-1].Epoch, Delivery: Delivery{"c1", "c1", "signalbox/t1", "origin", request},
+		Unblocked: []string{"t2", "t3"}})
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Findings: []RequestFinding{{"check build", "build fails"}}})
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.wantNothing(signalbox.RoleDeveloper)
+}
+
+// What comes back about a pull request goes to the developer once.
+func TestRequestComesBack(t *testing.T) {
+	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
+	b.delivered("t1", "c1", request)
+	report := ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Body: signalbox.Hash{9},
+		Findings: []RequestFinding{{"check build", "build\x1b fails"}, {"comment 12", "use a map"}, {"comment 12", "use a map"}}}
+	d := b.try(report)
+	wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1")
+	wantBody(t, d, ReworkOrdered{Cause: ReworkRequest, Count: 1, Summary: "build  fails; use a map", Body: signalbox.Hash{9}, Seen: []string{"check build", "comment 12"}})
+	if w := b.wantPhase("t1", signalbox.PhaseImplementation); len(w.Task.Findings) != 1 || w.Task.Findings[0].Cause != ReworkRequest || w.Task.Reviewed {
+		t.Errorf("task %+v", w.Task)
+	}
+	if d := b.try(report); len(d.Events) > 0 {
+		t.Errorf("while it is developed: %+v", d.Events)
+	}
+	b.delivered("t1", "c2", request)
+	report.Commit = "c1"
+	if d := b.try(report); len(d.Events) > 0 {
+		t.Errorf("about an earlier commit: %+v", d.Events)
+	}
+	report.Commit = "c2"
+	if d := b.try(report); len(d.Events) > 0 || !d.Answer.Repeated {
+		t.Errorf("again: %+v", d)
+	}
+	report.Findings = append(report.Findings, RequestFinding{"comment 13", "and test it"})
+	wantBody(t, b.try(report), ReworkOrdered{Cause: ReworkRequest, Count: 2, Summary: "and test it", Body: signalbox.Hash{9}, Seen: []string{"comment 13"}})
+	b.delivered("t1", "c3", request)
+	report.Commit, report.Findings = "c3", []RequestFinding{{"comment 14", "once more"}}
+	wantTypes(t, b.try(report), "ReworkOrdered t1", "PhaseChanged t1", "QuestionAsked t1", "PhaseChanged t1")
+	b.answer("t1", AskedRequest, "do as they say")
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+}
+
+func TestRequestIsClosed(t *testing.T) {
+	for answer, want := range map[string]signalbox.Phase{"again": signalbox.PhaseReadyForMerge, "make it smaller": signalbox.PhaseImplementation} {
+		b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
+		b.delivered("t1", "c1", request)
+		wantTypes(t, b.try(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Closed: true}), "QuestionAsked t1", "PhaseChanged t1")
+		b.wantStanding(StandingAsking)
+		b.answer("t1", AskedRequest, answer)
+		if w := b.wantPhase("t1", want); w.Task.Delivered != nil || w.WaitsForRequest() {
+			t.Errorf("%s: %+v", answer, w.Task.Delivered)
+		}
+	}
+}
+
+// A closed request is reopened by the operator's retry too.
+func TestRetryDeliversAgain(t *testing.T) {
+	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
+	b.delivered("t1", "c1", request)
+	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	b.wantDispatch(signalbox.RoleMerger, "t1")
+}
+
+func TestDeliveryIsRefused(t *testing.T) {
+	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
+	b.toMerge("t1", "c1")
+	m := b.wantDispatch(signalbox.RoleMerger, "t1")
+	complete := Delivery{"c1", "c1", "signalbox/t1", "origin", request}
+	for name, change := range map[string]func(*Delivery){
+		"another commit": func(d *Delivery) { d.Tip = "c2" },
+		"no branch":      func(d *Delivery) { d.Branch = "" },
+		"no commit":      func(d *Delivery) { d.Commit = "" },
+		"no request":     func(d *Delivery) { d.Request = "" },
+	} {
+		wrong := complete
+		change(&wrong)
+		if d := b.try(ReportDelivery{m.Session, m.Lease.Epoch, wrong}); d.Err == nil || len(d.Events) > 0 {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+	if d := b.try(PrepareMerge{m.Session, m.Lease.Epoch, "m1", ""}); d.Err == nil {
+		t.Error("it is merged although the policy delivers it")
+	}
+	b.do(ReportDelivery{m.Session, m.Lease.Epoch, complete})
+}
+
+func TestDeliverPolicies(t *testing.T) {
+	for name, p := range map[string]Policy{
+		"an unknown way":     {Deliver: "mail"},
+		"a shared workspace": {Deliver: DeliverPush, Shared: true},
+		"stacked branches":   {Deliver: DeliverBranch, Stack: true},
+	} {
+		valid := policy()
+		valid.Deliver, valid.Shared, valid.Stack = p.Deliver, p.Shared, p.Stack
+		if policyFault(&valid) == "" {
+			t.Errorf("%s is valid", name)
+		}
+	}
+}
