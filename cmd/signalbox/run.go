@@ -274,6 +274,7 @@ func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 
 // work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program.
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
+	j.display.Stopping = ctx.Done()
 	view := p.newDisplay(b, j.display)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
 	j.crew.MCP = p.serveAgent
@@ -287,9 +288,15 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	defer end()
 	showing, hide := context.WithCancel(context.Background())
 	var background sync.WaitGroup
+	defer background.Wait()
+	defer hide() // a panic must not leave the terminal as a screen needs it
 	background.Go(func() { crew.Sign(showing, b, p.boxOptions().Log) })
 	background.Go(func() {
-		if err := view.Show(showing); err != nil {
+		err := view.Show(showing)
+		if errors.Is(err, progress.ErrInterrupted) {
+			p.noteStopping(b)
+		}
+		if err != nil {
 			end()
 		}
 	})
@@ -302,7 +309,7 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	go func() {
 		<-working.Done()
 		if ctx.Err() != nil {
-			p.notef("stopping: agents have %s to end; their work is kept", b.Config.Grace)
+			p.noteStopping(b)
 			return
 		}
 		stop() // the user ended it on the screen
@@ -325,6 +332,11 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 		progress.Outcome(p.out, b, outcome, started, width) // run reports a write error
 	}
 	return outcomeError(outcome, working.Err() != nil)
+}
+
+// noteStopping says what happens between an interrupt and the end.
+func (p *program) noteStopping(b *box.Box) {
+	p.notef("stopping: agents have %s to end; their work is kept", b.Config.Grace)
 }
 
 // warnUndelivered warns of notifications that could not be delivered.

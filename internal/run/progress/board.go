@@ -2,13 +2,13 @@ package progress
 
 import (
 	"fmt"
-	"signalbox/internal/core/rules"
 	"slices"
 	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
 
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/show"
 )
 
@@ -43,10 +43,10 @@ type drawing struct {
 	frame       int  // of the spinner
 	offset      int  // of the scrolled lanes
 	final       bool // the last board, which takes no keys
-	idle        bool // the board stays until something happens
 	legend      bool // explains the signs
 	confirmStop bool // asks whether to stop the run
 	watch       bool // the run is that of another process
+	noKeys      bool // there is no terminal to read keys from
 }
 
 type boardPainter struct {
@@ -131,18 +131,6 @@ func (b *boardPainter) storyLines(events []event) (lines []string) {
 	return lines
 }
 
-// boardUpdate draws what changed since a board was left on the terminal: new events, and what the user is asked now.
-func boardUpdate(v view, before []event, width, height int, d drawing) string {
-	if len(before) > 0 {
-		if last := slices.Index(v.story, before[len(before)-1]); last >= 0 {
-			v.story = v.story[last+1:]
-		}
-	}
-	b := boardPainter{v, d, max(width, minWidth), time.Time{}}
-	foot := b.foot(height)
-	return strings.Join(slices.Concat(b.story(height-len(foot)), foot), "\n")
-}
-
 // foot draws what the user must know or do: questions, notices, and the keys.
 func (b *boardPainter) foot(height int) []string {
 	var lines []string
@@ -163,7 +151,21 @@ func (b *boardPainter) foot(height int) []string {
 			lines = append(lines, " "+b.warn(text))
 		}
 	}
+	if !b.d.final && b.v.idle() {
+		lines = append(lines, b.waiting()...)
+	}
 	return append(lines, b.keys()...)
+}
+
+// waiting says that nothing runs, and what makes the run continue.
+func (b *boardPainter) waiting() []string {
+	switch b.v.standing {
+	case rules.StandingAsking, rules.StandingPaused:
+		return []string{" " + b.strong(b.shortened("waiting for you; then the run continues by itself", "waiting for you"))}
+	case rules.StandingLimited:
+		return []string{" " + b.strong(b.shortened("nothing is running; the run resumes by itself", "resumes by itself"))}
+	}
+	return nil
 }
 
 // legend explains the signs on the lanes. shortLegend has the most common ones.
@@ -174,12 +176,6 @@ const shortLegend = "◎ ready  ○ blocked  ? asks you  ‖ waiting  ! in remed
 // keys lists the keys.
 func (b *boardPainter) keys() []string {
 	switch {
-	case b.d.idle && (b.v.standing == rules.StandingAsking || b.v.standing == rules.StandingPaused):
-		return []string{" " + b.faint(b.shortened("waiting for you; then the run continues by itself · ctrl-c stops it, work is kept",
-			"waiting for you; then it continues by itself · ctrl-c stops", "waiting for you · ctrl-c stops", "idle · ctrl-c stops"))}
-	case b.d.idle:
-		return []string{" " + b.faint(b.shortened("nothing is running; the run resumes by itself · ctrl-c stops it, work is kept",
-			"nothing is running; resumes by itself · ctrl-c stops, work is kept", "resumes by itself · ctrl-c stops", "idle · ctrl-c stops"))}
 	case b.d.final:
 		return nil
 	case b.d.confirmStop:
@@ -189,7 +185,12 @@ func (b *boardPainter) keys() []string {
 		return b.explained()
 	}
 	keys := "q stops · ↑ ↓ scroll"
-	if b.d.watch {
+	switch {
+	case b.d.noKeys && b.d.watch:
+		keys = "ctrl-c leaves"
+	case b.d.noKeys:
+		keys = "ctrl-c stops, work is kept"
+	case b.d.watch:
 		keys = "q leaves · ↑ ↓ scroll"
 	}
 	return []string{" " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys+" · ? explains the signs", keys))}

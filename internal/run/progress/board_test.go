@@ -45,7 +45,7 @@ func TestBoardFootOfNarrowTerminals(t *testing.T) {
 	v.notices = []string{"stuck: T1 waits for an answer to a question that was never asked, and T2 waits for T1, because it needs what T1 makes"}
 	var all strings.Builder
 	for _, width := range []int{110, 80, 60, 40} {
-		for _, d := range []drawing{{}, {confirmStop: true}, {idle: true, final: true}, {legend: true}} {
+		for _, d := range []drawing{{}, {confirmStop: true}, {noKeys: true}, {legend: true}} {
 			b := boardPainter{v, d, width, p.now}
 			foot := strings.Join(b.foot(24), "\n")
 			checkSize(t, foot, width, 24)
@@ -104,33 +104,6 @@ func TestLegendKey(t *testing.T) {
 	}
 }
 
-// TestRestingShowsOnlyWhatHasChanged has a run come to rest three times.
-func TestRestingShowsOnlyWhatHasChanged(t *testing.T) {
-	b := boxWithPlan(t)
-	out := &lines{written: make(chan struct{}, 1)}
-	s := screenOn(t, b, out, nil, "counter")
-	m := &screenModel{width: 80, height: 24}
-	shown := func(v view) string {
-		before := len(out.String())
-		s.drawIdle(m, v)
-		return out.String()[before:]
-	}
-	v, _ := s.view()
-	v.standing, v.story = rules.StandingAsking, tellAll(3)
-	v.questions = []asked{{"Q-1", "T1", "how many?", "signalbox answer Q-1 TEXT"}}
-	if got := shown(v); !strings.Contains(got, "guard the counter") || !strings.Contains(got, "how many?") {
-		t.Errorf("at first: %q", got)
-	}
-	if got := shown(v); got != "" {
-		t.Errorf("nothing has changed: %q", got)
-	}
-	v.story = tellAll(4)
-	v.questions = []asked{{"Q-2", "T1", "how wide?", "signalbox answer Q-2 TEXT"}}
-	if got := shown(v); strings.Contains(got, "guard the counter") || strings.Contains(got, "event 3") || !strings.Contains(got, "event 4") || !strings.Contains(got, "how wide?") {
-		t.Errorf("another question: %q", got)
-	}
-}
-
 func TestScreenShowsEvents(t *testing.T) {
 	b := boxWithPlan(t)
 	out := &lines{written: make(chan struct{}, 1)}
@@ -159,9 +132,5 @@ func TestScreenLeavesNoBoardWhenTheRunIsInterrupted(t *testing.T) {
 	s.leave(t.Context(), &screenModel{screen: s, width: 80, height: 24, interrupted: true})
 	if got := out.String(); got != "" {
 		t.Errorf("%q", got)
-	}
-	s.leave(t.Context(), &screenModel{screen: s, width: 80, height: 24, idled: true})
-	if got := out.String(); !strings.Contains(got, "guard the counter") {
-		t.Errorf("at rest: %q", got)
 	}
 }

@@ -13,17 +13,17 @@ const (
 	framesPerSecond = 15
 	// tickInterval is how often the board is drawn while an agent is at work.
 	tickInterval = 200 * time.Millisecond
-	// idleDelay is how long the run must be idle before the terminal is given back.
-	idleDelay = time.Second
+	// confirmTime is how long the question whether to stop is open. A key that is pressed later is not an answer to it.
+	confirmTime = 10 * time.Second
 )
 
 // Messages to a screen, besides keys and changes of the window.
 type (
-	viewMsg struct{ view view }  // the ledger changed
-	tickMsg struct{}             // time passed while an agent is at work
-	warnMsg struct{}             // something was written to standard error
-	idleMsg struct{ seq uint64 } // the run has been idle for idleDelay
-	endMsg  struct{ err error }  // there is nothing more to show
+	viewMsg    struct{ view view } // the ledger changed
+	tickMsg    struct{}            // time passed while an agent is at work
+	warnMsg    struct{}            // something was written to standard error
+	confirmMsg struct{ n int }     // confirmTime has passed since the user was asked for the nth time whether to stop
+	endMsg     struct{ err error } // there is nothing more to show
 )
 
 // screenModel is the state of a screen.
@@ -34,28 +34,14 @@ type screenModel struct {
 	width, height int
 	now           time.Time // does not advance while no agent is at work
 	ticking       bool
-	idling        bool  // an idleMsg is on its way
+	confirms      int   // how often the user was asked whether to stop
 	interrupted   bool  // by keys
-	idled         bool  // it ended because the run is idle
 	broken        error // why the ledger cannot be followed
 }
 
 func (m *screenModel) Init() tea.Cmd {
 	m.now = time.Now()
-	return tea.Batch(tea.RequestBackgroundColor, m.next())
-}
-
-// next returns the timers that are due.
-func (m *screenModel) next() tea.Cmd { return tea.Batch(m.tick(), m.idle()) }
-
-// idle starts the timer that ends the screen if the run stays idle.
-func (m *screenModel) idle() tea.Cmd {
-	if m.idling || !m.view.idle() || m.screen.o.Watch {
-		return nil
-	}
-	m.idling = true
-	seen := m.view.seq
-	return tea.Tick(idleDelay, func(time.Time) tea.Msg { return idleMsg{seen} })
+	return tea.Batch(tea.RequestBackgroundColor, m.tick())
 }
 
 // tick starts a timer if an agent is at work and none is running.
@@ -76,20 +62,17 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.drawing.paint = show.NewPalette(m.screen.colours, m.screen.dark)
 	case viewMsg:
 		m.view, m.now = msg.view, time.Now()
-		return m, m.next()
+		return m, m.tick()
 	case tickMsg:
 		m.ticking = false
 		m.drawing.frame++
 		m.view, _ = m.screen.view()
 		m.now = time.Now()
-		return m, m.next()
-	case idleMsg:
-		m.idling = false
-		if m.view.seq != msg.seq || m.drawing.confirmStop {
-			return m, m.idle()
+		return m, m.tick()
+	case confirmMsg:
+		if msg.n == m.confirms {
+			m.drawing.confirmStop = false
 		}
-		m.idled = true
-		return m, tea.Quit
 	case warnMsg:
 		m.view.warning = onScreen(m.screen.o.Stderr.last())
 	case endMsg:
@@ -108,7 +91,12 @@ func (m *screenModel) press(key string) (tea.Model, tea.Cmd) {
 			return m, tea.Quit
 		}
 		m.drawing.confirmStop = true
-		return m, nil
+		m.confirms++
+		asked := m.confirms
+		return m, tea.Tick(confirmTime, func(time.Time) tea.Msg { return confirmMsg{asked} })
+	}
+	if key == "ctrl+z" && canSuspend() {
+		return m, tea.Suspend
 	}
 	if key == "?" && !m.drawing.confirmStop {
 		m.drawing.legend = !m.drawing.legend

@@ -23,7 +23,7 @@ import (
 type Display interface {
 	// Live receives what an agent just wrote. It returns quickly and is safe for concurrent use, also before and after Show.
 	Live(crew.Activity)
-	// Show shows the run until ctx is done, then restores the terminal. It returns ErrInterrupted if the user wants to stop
+	// Show shows the run until ctx is done, then restores the terminal. A screen also ends when the run is being stopped. It returns ErrInterrupted if the user wants to stop
 	// the run, or the error that keeps it from showing anything. Call it once.
 	Show(ctx context.Context) error
 }
@@ -39,8 +39,11 @@ type Options struct {
 	JSON bool
 	// Plain shows lines even on a terminal. JSON takes precedence.
 	Plain bool
-	// Watch shows a run of another process. A screen stays while the run is idle, and its keys leave it at once.
+	// Watch shows a run of another process. The keys that stop a run leave the screen at once.
 	Watch bool
+	// Stopping is closed when the run is being stopped, by a signal for example. A screen then gives the terminal back at once, because a second
+	// signal would kill the program before it could. Nil never is.
+	Stopping <-chan struct{}
 	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state instead.
 	From uint64
 

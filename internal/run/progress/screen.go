@@ -31,7 +31,6 @@ type screen struct {
 
 	reporter reporter
 	reported uint64 // the last event in the story; only the goroutine that follows the ledger uses it and the reporter
-	left     *view  // what was last left on the terminal of an idle run, nil before that
 
 	mu    sync.Mutex // guards what follows
 	live  map[string]activity
@@ -101,34 +100,27 @@ func (s *screen) view() (v view, seq uint64) {
 	return v, seq
 }
 
-// Show uses the terminal while agents are at work. When the run is idle it leaves the board where it is and gives the terminal
-// back; no timer runs until the ledger changes.
+// Show uses the terminal until the run ends or is being stopped. It stays while the run waits, so that keys always mean what the
+// screen says they mean; no timer of ours runs then.
 func (s *screen) Show(ctx context.Context) error {
-	for {
-		m, err := s.animate(ctx)
-		if err != nil { // fall back to lines
-			s.o.Stderr.release()
-			fmt.Fprintf(s.o.Stderr, "note: cannot draw on this terminal, showing lines: %s\n", text.Printable(err.Error()))
-			return newPlain(s.b, s.o).Show(ctx)
-		}
-		s.leave(ctx, m)
-		switch {
-		case m.interrupted:
-			return ErrInterrupted
-		case !m.idled || ctx.Err() != nil:
-			return m.broken
-		}
-		if err := s.waitWhileIdle(ctx, m); err != nil || ctx.Err() != nil {
-			return err
-		}
+	m, err := s.animate(ctx)
+	if err != nil { // fall back to lines
+		s.o.Stderr.release()
+		fmt.Fprintf(s.o.Stderr, "note: cannot draw on this terminal, showing lines: %s\n", text.Printable(err.Error()))
+		return newPlain(s.b, s.o).Show(ctx)
 	}
+	s.leave(ctx, m)
+	if m.interrupted {
+		return ErrInterrupted
+	}
+	return m.broken
 }
 
-// animate draws the run until ctx is done, the user stops it, or the run is idle.
+// animate draws the run until ctx is done, the run is being stopped, or the user stops it.
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	s.catchUp(ctx) // best effort: follow reports errors
 	v, seq := s.view()
-	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch}}
+	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch, noKeys: s.o.Keys == nil}}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))
 	following, stop := context.WithCancel(ctx)
@@ -138,61 +130,32 @@ func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	helpers.Go(func() {
 		if err := s.follow(following, program, seq); err != nil {
 			program.Send(endMsg{err})
-			return
 		}
-		<-following.Done()
+	})
+	helpers.Go(func() {
+		select {
+		case <-following.Done():
+		case <-s.o.Stopping:
+		}
 		program.Send(endMsg{})
 	})
+	discardTyped(s.o.Keys) // before there was a screen to type for
 	_, err := program.Run()
+	discardTyped(s.o.Keys) // for the screen, and not for the shell
 	stop()
 	helpers.Wait()
 	return m, err
 }
 
-// leave prints the last board if the run is idle or complete, and then what was written to standard error meanwhile. After any
-// other end the outcome says everything.
+// leave prints the last board if the run is complete, and then what was written to standard error meanwhile. After any other end the
+// outcome says everything.
 func (s *screen) leave(ctx context.Context, m *screenModel) {
-	s.catchUp(ctx) // best effort: the run ends, or the next view reports it
-	switch v, _ := s.view(); {
-	case s.o.Watch: // the run continues elsewhere
-	case m.idled && ctx.Err() == nil:
-		s.drawIdle(m, v)
-	case v.standing == rules.StandingComplete && m.width > 0:
+	s.catchUp(ctx) // best effort: the run ends
+	if v, _ := s.view(); !s.o.Watch && v.standing == rules.StandingComplete && m.width > 0 {
 		v.warning, v.story = "", nil
 		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), drawing{paint: m.drawing.paint, final: true}))
 	}
 	s.o.Stderr.release()
-}
-
-// drawIdle prints what the user must do: the first time with the whole board, then only what changed.
-func (s *screen) drawIdle(m *screenModel, v view) {
-	v.warning = ""
-	d := drawing{paint: m.drawing.paint, final: true, idle: true}
-	switch {
-	case m.width <= 0:
-	case s.left != nil && v.asksTheSame(*s.left) && slices.Equal(v.story, s.left.story):
-	case s.left == nil:
-		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), d))
-	default:
-		lipgloss.Fprintln(s.o.Terminal, boardUpdate(v, s.left.story, m.width, m.height-1, d))
-	}
-	s.left = &v
-}
-
-// waitWhileIdle waits until the run continues, and prints what changes for the user meanwhile.
-func (s *screen) waitWhileIdle(ctx context.Context, m *screenModel) error {
-	for {
-		v, seq := s.view()
-		if !v.idle() {
-			return nil
-		}
-		if s.left == nil || !v.asksTheSame(*s.left) {
-			s.drawIdle(m, v)
-		}
-		if ended, err := s.waitForEvents(ctx, seq); ended || err != nil {
-			return err
-		}
-	}
 }
 
 // waitForEvents waits until the ledger has events after seq, and takes them up. It reports whether the run ended instead.

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
 	"signalbox"
@@ -147,15 +148,12 @@ func TestBoardOfHostileAndWideText(t *testing.T) {
 	compareGolden(t, "board-hostile", board(v, 80, 24, p.now, drawing{}))
 }
 
-func TestIdleScreenDoesNotTick(t *testing.T) {
+func TestWaitingScreenDoesNotTick(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
 	p.check("B-1")
 	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil)}
 	if m.tick() != nil {
 		t.Error("it ticks while no agent is at work")
-	}
-	if m.view.idle() {
-		t.Error("it rests though somebody could work")
 	}
 	p.start(signalbox.RoleDeveloper, "T1")
 	if _, next := m.Update(viewMsg{p.look(nil)}); next == nil {
@@ -166,15 +164,8 @@ func TestIdleScreenDoesNotTick(t *testing.T) {
 	}
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
 	m.ticking = false
-	m.Update(viewMsg{p.look(nil)})
-	if m.ticking || !m.idling {
-		t.Error("it ticks while only a question is open, or does not come to rest")
-	}
-	if m.Update(idleMsg{m.view.seq - 1}); m.idled || !m.idling {
-		t.Error("it comes to rest though the ledger has just moved")
-	}
-	if _, quit := m.Update(idleMsg{m.view.seq}); quit == nil || !m.idled {
-		t.Error("it does not come to rest")
+	if _, next := m.Update(viewMsg{p.look(nil)}); next != nil {
+		t.Error("it ticks or ends while only a question is open")
 	}
 }
 
@@ -203,6 +194,32 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// The question whether to stop is closed after a while, so that a key that is pressed much later does not stop the run.
+func TestConfirmationIsForgotten(t *testing.T) {
+	p := manyTasks(t, 2)
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
+	m.press("q")
+	first := confirmMsg{m.confirms}
+	m.press("x")
+	m.press("q")
+	if m.Update(first); !m.drawing.confirmStop {
+		t.Error("an earlier question closes a later one")
+	}
+	m.Update(confirmMsg{m.confirms})
+	if _, quit := m.press("q"); m.interrupted || quit == nil || !m.drawing.confirmStop {
+		t.Error("a late key is taken as the answer")
+	}
+}
+
+// Text that is pasted onto the board is not a sequence of keys.
+func TestPastedTextIsNoKeys(t *testing.T) {
+	p := manyTasks(t, 2)
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
+	if m.Update(tea.PasteMsg{Content: "qq"}); m.interrupted || m.drawing.confirmStop {
+		t.Error("it stops the run")
+	}
+}
+
 // A screen that watches the run of another process is left at once, and stays while nothing runs.
 func TestWatchedScreen(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
@@ -210,8 +227,8 @@ func TestWatchedScreen(t *testing.T) {
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
 	m := &screenModel{screen: &screen{o: Options{Watch: true, Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24, drawing: drawing{watch: true}}
-	if m.Update(viewMsg{p.look(nil)}); m.idling || m.ticking {
-		t.Error("it comes to rest, or ticks")
+	if m.Update(viewMsg{p.look(nil)}); m.ticking {
+		t.Error("it ticks")
 	}
 	if drawn := board(m.view, 80, 24, p.now, m.drawing); !strings.Contains(drawn, "q leaves") || strings.Contains(drawn, "q stops") {
 		t.Errorf("the keys are wrong:\n%s", drawn)
@@ -272,25 +289,43 @@ func TestScreenKeepsWarningsUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestIdleScreenWaitsForTheRun(t *testing.T) {
+// Everything that a run can wait for leaves the screen alive.
+func TestScreenStaysWhileTheRunWaits(t *testing.T) {
 	b := boxWithPlan(t)
-	order := func(what rules.OrderKind) {
-		t.Helper()
-		if _, err := b.Engine.Do(t.Context(), rules.Order{What: what, Actor: "ann"}); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := b.Engine.Do(t.Context(), rules.Order{What: rules.OrderPause, Actor: "ann"}); err != nil {
+		t.Fatal(err)
 	}
-	order(rules.OrderPause)
 	out := &lines{written: make(chan struct{}, 1)}
 	s := screenOn(t, b, out, nil, "")
-	ended := make(chan error, 1)
-	go func() { ended <- s.waitWhileIdle(t.Context(), &screenModel{width: 80, height: 24}) }()
-	<-out.written
-	if got := out.String(); !strings.Contains(got, "the run is paused; continue with: signalbox resume") || !strings.Contains(got, "waiting for you") {
-		t.Errorf("%q", got)
+	m := &screenModel{screen: s, width: 80, height: 24}
+	m.view, _ = s.view()
+	if drawn := board(m.view, 80, 24, time.Now(), m.drawing); !strings.Contains(drawn, "the run is paused; continue with: signalbox resume") || !strings.Contains(drawn, "waiting for you") {
+		t.Error(drawn)
 	}
-	order(rules.OrderResume)
+	if cmd := m.Init(); cmd == nil {
+		t.Error("it does not ask for the background")
+	}
+	if _, next := m.Update(viewMsg{m.view}); next != nil {
+		t.Error("it does something though the run waits")
+	}
+}
+
+// A run that is being stopped gives the terminal back before it ends.
+func TestScreenEndsWhenTheRunIsStopped(t *testing.T) {
+	b := boxWithPlan(t)
+	out, stderr := &lines{written: make(chan struct{}, 1)}, &lines{written: make(chan struct{}, 1)}
+	s := screenOn(t, b, out, NewDeferredWriter(stderr), "counter")
+	stopping := make(chan struct{})
+	s.o.Stopping = stopping
+	ended := make(chan error, 1)
+	go func() { ended <- s.Show(t.Context()) }()
+	<-out.written
+	io.WriteString(s.o.Stderr, "stopping\n")
+	close(stopping)
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if got := out.String(); strings.LastIndex(got, "\x1b[?1049l") < strings.LastIndex(got, "\x1b[?1049h") || stderr.String() != "stopping\n" {
+		t.Errorf("%q, %q", got, stderr)
 	}
 }

@@ -104,11 +104,6 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 // idle reports whether nothing is running or about to run.
 func (v *view) idle() bool { return v.running == 0 && v.standing != rules.StandingWorking }
 
-// asksTheSame reports whether two views ask the same of the user.
-func (v *view) asksTheSame(other view) bool {
-	return v.standing == other.standing && v.done == other.done && slices.Equal(v.questions, other.questions) && slices.Equal(v.notices, other.notices)
-}
-
 // rank puts baselines and remediations, which all tasks depend on, before the tasks.
 func rank(kind rules.Kind) int {
 	return slices.Index([]rules.Kind{rules.KindBaseline, rules.KindRemediation, rules.KindExpert, rules.KindTask}, kind)
