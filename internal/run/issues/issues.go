@@ -129,7 +129,6 @@ func (i *importer) selectIssues(all []Issue) {
 }
 
 var (
-	comment   = regexp.MustCompile(`(?s)<!--.*?(-->|$)`)
 	fence     = regexp.MustCompile("^ {0,3}(```+|~~~+)")
 	checkbox  = regexp.MustCompile(`^\s*(?:[-*+]|\d{1,9}[.)])\s+\[[ xX]\]\s+(.*)$`)
 	depends   = regexp.MustCompile(`(?i)\b(?:depends\s+on|blocked\s+by)\b[\s:*_]*(#\d+(?:(?:\s*,\s*|\s+and\s+|\s*&\s*|\s+)#\d+)*)`)
@@ -141,7 +140,7 @@ var (
 // read takes the criteria and dependencies from the body of an issue, and the lines that are quoted.
 func (i *importer) read(t *task) {
 	body := strings.ReplaceAll(strings.ReplaceAll(t.Body, "\r\n", "\n"), "\r", "\n")
-	if shown := withoutComments(body); shown != body {
+	if shown := text.WithoutComments(body); shown != body {
 		i.leave("the hidden comments in #%d", t.Number)
 		body = shown
 	}
@@ -263,15 +262,7 @@ func (t *task) title() string {
 
 // oneLine returns text of an issue on one line, without signals at its start.
 func oneLine(s string, limit int) string {
-	return unsignal(text.Shorten(text.OneLine(strings.ReplaceAll(text.Visible(withoutComments(s)), "\ufffd", " ")), limit))
-}
-
-// withoutComments removes HTML comments, which GitHub does not show.
-func withoutComments(s string) string {
-	for strings.Contains(s, "<!--") { // what is left of two comments may be another
-		s = comment.ReplaceAllString(s, "")
-	}
-	return s
+	return unsignal(text.Shorten(text.OneLine(strings.ReplaceAll(text.Visible(text.WithoutComments(s)), "\ufffd", " ")), limit))
 }
 
 // quotedMark is put before text that would be a signal if an agent repeated it.
