@@ -14,9 +14,11 @@ import (
 // program can recognise work that it has already done.
 const KeyVariable = "SIGNALBOX_TREE_KEY"
 
-// Shell describes a shell command whose output is wanted.
+// Shell describes a shell command, or a program, whose output is wanted.
 type Shell struct {
 	Line string
+	// Argv is a program and its arguments, which run without a shell; Line is then ignored.
+	Argv []string
 	// Dir is the working directory; "" means that of this process.
 	Dir string
 	// Env is the whole environment except for the session; nil means Environ().
@@ -64,7 +66,11 @@ func (s Shell) Run(ctx context.Context) (ShellResult, error) {
 	if stderr == nil {
 		stderr = io.Discard
 	}
-	p, err := Start(Spec{Argv: []string{"sh", "-c", s.Line}, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output, Stderr: stderr, Grace: s.Grace,
+	argv := s.Argv
+	if argv == nil {
+		argv = []string{"sh", "-c", s.Line}
+	}
+	p, err := Start(Spec{Argv: argv, Dir: s.Dir, Env: env, Stdin: s.Input, Stdout: output, Stderr: stderr, Grace: s.Grace,
 		Sandbox: s.Sandbox}, nil)
 	if err != nil {
 		return ShellResult{}, err

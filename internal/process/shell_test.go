@@ -22,6 +22,15 @@ func TestShell(t *testing.T) {
 	wantExit(t, got.Exit, 3, "")
 }
 
+// A program runs without a shell, which would take its arguments apart.
+func TestShellProgram(t *testing.T) {
+	got, err := Shell{Line: "exit 3", Argv: []string{"printf", "%s|", "a  b", "$HOME"}, Limit: 100, Grace: ample}.Run(t.Context())
+	if err != nil || got.Output != "a  b|$HOME|" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	wantExit(t, got.Exit, 0, "")
+}
+
 // A command that prints more than the limit is ended.
 func TestShellLimit(t *testing.T) {
 	for line, truncated := range map[string]bool{"printf 12345": false, "printf 123456": true, "while :; do echo 12345; done": true} {
