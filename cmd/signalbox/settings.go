@@ -17,7 +17,7 @@ import (
 // What configuration a command uses:
 //
 //   - Commands that start programs, or write to the ledger, use the team's configuration with the box's own over it, and refuse to work if
-//     the team's is not trusted. Orders that stop work are carried out in any case.
+//     the team's is not trusted. Orders that stop work are carried out in any case, except in a box that came with the repository.
 //   - Commands that only read do not need a configuration, and ignore the team's.
 //   - Processes of agents use the box's own. Their folder is a task's working copy, whose commits do not count.
 
@@ -50,20 +50,26 @@ func (p *program) checkOwner(ctx context.Context, shared *team.Shared, dir strin
 		return nil
 	}
 	known, err := team.Store{}.Find(shared.Root, dir)
-	if err != nil || known != nil {
+	if err != nil {
 		return err
+	}
+	switch {
+	case shared.TrustedBox(known):
+		return nil
+	case known != nil:
+		return team.Untrusted(fmt.Sprintf("the box %s was not created on this machine, and its configuration has changed since you trusted it", dir))
 	}
 	return team.Untrusted(fmt.Sprintf("the box %s was not created on this machine", dir))
 }
 
-// ownsBox reports whether the key of a box is on this machine. There is no key before the first event.
+// ownsBox reports whether a box was created on this machine. There is no key before the first event.
 func (p *program) ownsBox(ctx context.Context, dir string) bool {
 	l, err := box.OpenLedger(ctx, dir, p.boxOptions())
 	if err != nil {
 		return false
 	}
 	defer l.Close()
-	return l.HasKey()
+	return l.IsOurs(ctx)
 }
 
 // workOptions returns the options to open a box for work.
@@ -74,7 +80,7 @@ func (p *program) workOptions(f boxFlag) *box.Options {
 			return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
 		}
 		c, _, err := p.settings(ctx, p.projectRoot(f, dir), dir)
-		if p.stopping && err != nil {
+		if p.stopping && err != nil && !errors.Is(err, team.ErrTracked) {
 			p.warnf("%v; only the box's own settings count", err)
 			return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
 		}

@@ -30,7 +30,7 @@ func (trustCommand) Help() string {
 
 What it can do: run commands as you, with or without a sandbox, with your environment variables, and tell agents what to do. Settings that can only lower what agents may do or spend (approve, keyed, protected, budget, and slots up to the default) need no trust.
 
-Trust is kept in your configuration folder, for this folder and this box on this machine. If there is no box, one is created. A box that was not created on this machine, and is not at the top of a git repository, needs trust too: its own configuration is shown.
+Trust is kept in your configuration folder, for this folder and this box on this machine. If there is no box, one is created. A box that was not created on this machine, and is not at the top of a git repository, needs trust too, and again whenever its own configuration changes, which is shown.
 
 Examples:
 
@@ -77,10 +77,14 @@ func (c *trustCommand) Run(p *program) error {
 		return err
 	}
 	foreign := shared.LooseBox && !p.ownsBox(ctx, dir)
-	answer := trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || foreign,
-		Trusted: shared.Trusted(known) && (!foreign || known != nil)}
-	if shared.Files != nil {
+	trusted := shared.Trusted(known)
+	answer := trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || foreign || !trusted, Trusted: trusted}
+	if foreign {
+		answer.Trusted, answer.Digest = trusted && shared.TrustedBox(known), shared.DigestWithBox()
+	} else if shared.Files != nil || !trusted {
 		answer.Digest = shared.Digest()
+	}
+	if shared.Files != nil {
 		if answer.Settings, err = config.ShowTeam(shared.Files[config.FileName]); err != nil {
 			return err
 		}
@@ -126,12 +130,14 @@ func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Rec
 	}
 	name := printable(shared.Name())
 	switch {
+	case shared.Files == nil && !shared.Trusted(known):
+		fmt.Fprintf(p.out, "%s is gone since you trusted it on %s. If you agree, these settings no longer count:\n\n%s\n", name, known.Time.Local().Format("2006-01-02"), shared.Describe(known))
 	case shared.Files == nil:
 		fmt.Fprintf(p.out, "there is no configuration of a team in %s\n", printable(shared.Root))
-	case shared.Harmless:
+	case shared.Harmless && shared.Trusted(known):
 		fmt.Fprintf(p.out, "%s needs no trust: it cannot run anything\n", name)
 	case a.Trusted && !c.Show:
-		fmt.Fprintf(p.out, "%s is trusted\ndigest: %s\n", name, a.Digest)
+		fmt.Fprintf(p.out, "%s is trusted\n", name)
 	default:
 		if a.Trusted {
 			fmt.Fprintf(p.out, "%s is trusted\n\n", name)
@@ -142,14 +148,17 @@ func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Rec
 			fmt.Fprintf(p.out, "%s is not trusted yet\n\n", name)
 			known = nil
 		}
-		fmt.Fprintf(p.out, "%s\ndigest: %s\n", shared.Describe(known), a.Digest)
+		fmt.Fprintf(p.out, "%s\n", shared.Describe(known))
 	}
 	if foreign {
 		own, err := os.ReadFile(filepath.Join(dir, config.FileName))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine. Its own configuration:\n%s", printable(dir), team.DescribeSettings(own, nil))
+		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine. Its own configuration:\n%s\n", printable(dir), team.DescribeSettings(own, nil))
+	}
+	if a.Needed {
+		fmt.Fprintf(p.out, "digest: %s\n", a.Digest)
 	}
 	return p.out.Flush()
 }

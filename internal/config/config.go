@@ -69,6 +69,8 @@ type Config struct {
 	Prices map[string]Price `yaml:"prices"`
 	// Team is the folder with a copy of the team's configuration, for other processes of a run. "" means that there is none.
 	Team string `yaml:"-"`
+	// TeamFiles are the files of the team's configuration in the project, with absolute paths. Programs must not change them.
+	TeamFiles []string `yaml:"-"`
 }
 
 // Lease configures leases.

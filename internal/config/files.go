@@ -86,6 +86,19 @@ func (c *Config) Files() (names []string) {
 	return names
 }
 
+// OwnFiles returns the files, and the folders with Markdown files, that the text of a box's own configuration names as parts of it, with absolute
+// paths. The text need not be valid.
+func OwnFiles(dir string, text []byte) (named []TeamPath) {
+	c := Default()
+	read(text, c)
+	for _, s := range c.fileSettings() {
+		if s.name != "" && !s.project {
+			named = append(named, TeamPath{resolvePath(dir, s.name), s.folder})
+		}
+	}
+	return named
+}
+
 // finder resolves paths and reports files that do not exist.
 type finder struct {
 	box    string

@@ -113,6 +113,9 @@ var optionalRoles = []signalbox.Role{signalbox.RoleBusinessAnalyst, signalbox.Ro
 // useTeam adds what a team's configuration implies: its templates, and that tasks must not edit it.
 func (c *Config) useTeam(team *Team) {
 	c.Team = team.Copy
+	for _, name := range append([]string{FileName}, team.Files...) {
+		c.TeamFiles = append(c.TeamFiles, filepath.Join(team.Root, filepath.FromSlash(name)))
+	}
 	c.Protected = append(slices.Clone(c.Protected), FileName, TemplateFolder+"/"+anyDepth)
 	for _, name := range team.Files {
 		if !strings.HasPrefix(name, TemplateFolder+"/") && !strings.ContainsAny(name, `*?[\`) {

@@ -124,7 +124,7 @@ func TestMergeProperties(t *testing.T) {
 			r.Fatalf("%v", err)
 		}
 		if team != nil { // what useTeam adds
-			c.Protected, c.Team = c.Protected[:len(c.Protected)-2], ""
+			c.Protected, c.Team, c.TeamFiles = c.Protected[:len(c.Protected)-2], "", nil
 		}
 		return c
 	}

@@ -137,7 +137,7 @@ func (s Support) Open(p *Policy) (open []string) {
 	add(s.Landlock < abiScopes && !s.Namespaces, "other processes of the same user can be ended")
 	add(s.Landlock < abiScopes && !p.Network.Off, "abstract Unix sockets of other programs can be reached")
 	add(!s.Namespaces, "mode, owner, times and attributes of the user's files can be changed (not their content)")
-	add(!s.Namespaces && len(p.Fixed) > 0, "the tree's .git file can be replaced, which has no effect on signalbox's own git commands")
+	add(!s.Namespaces && len(p.Fixed) > 0, "the tree's .git file can be replaced, which has no effect on signalbox's own git commands, and so can a team's configuration in a shared folder, which then needs trust again")
 	add(!s.Namespaces && len(p.Hidden) > 0, "folders of signalbox in the project can be read and changed")
 	add(!s.Namespaces, "the names and sizes of all files, and the names of running programs, can be listed")
 	add(len(p.Network.Ports) > 0 && s.Landlock < abiPorts, "all TCP ports can be reached")

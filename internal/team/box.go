@@ -4,9 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+
+	"signalbox/internal/config"
+	"signalbox/internal/durable"
 )
+
+// digestOwn returns a digest of a box's own configuration: its file, and the files that it names.
+func digestOwn(box string) (string, error) {
+	box, err := realPath(box)
+	if err != nil {
+		return "", err
+	}
+	files := map[string][]byte{}
+	add := func(name string) error {
+		text, err := durable.ReadRegular(name, maxFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		files[name] = text
+		return err
+	}
+	name := filepath.Join(box, config.FileName)
+	if err := add(name); err != nil {
+		return "", err
+	}
+	for _, named := range config.OwnFiles(box, files[name]) {
+		names := []string{named.Path}
+		if named.Folder {
+			entries, err := os.ReadDir(named.Path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", err
+			}
+			names = nil
+			for _, entry := range entries {
+				if filepath.Ext(entry.Name()) == ".md" && !entry.IsDir() {
+					names = append(names, filepath.Join(named.Path, entry.Name()))
+				}
+			}
+		}
+		for _, name := range names {
+			if err := add(name); err != nil {
+				return "", err
+			}
+		}
+	}
+	return digestOf(files), nil
+}
+
+// DigestWithBox is Digest with the box's own configuration, for a box that needs trust too.
+func (s *Shared) DigestWithBox() string {
+	return digestOf(map[string][]byte{"team": []byte(s.Digest()), "own": []byte(s.Own)})
+}
+
+// TrustedBox reports whether the user trusts the box's own configuration as it is. known is what Find returned.
+func (s *Shared) TrustedBox(known *Record) bool {
+	return known != nil && s.Own != "" && s.Own == known.Own
+}
 
 // checkBox refuses a box that came with the repository around it: its configuration would count without trust. r is the repository
 // around the folder dir, or nil. It reports whether the box is at the top of a repository; a box that is not may have come with an archive.
@@ -39,8 +96,21 @@ func checkBox(ctx context.Context, r *repository, dir, box string) (atTop bool, 
 	if err != nil || tracked == "" {
 		return parent == top, err
 	}
-	return false, refuse("if you made it, remove it from git: git rm -r --cached "+filepath.ToSlash(below)+"; if not, look at it before you delete it",
+	return false, trackedBox("if you made it, remove it from git: git rm -r --cached "+filepath.ToSlash(below)+"; if not, look at it before you delete it",
 		"the box %s came with the repository (git tracks %s), so it is not used: its configuration could run anything", box, tracked)
+}
+
+// ErrTracked means that a box came with the repository around it, so nothing of it is used.
+var ErrTracked = errors.New("a box that came with the repository")
+
+// trackedError matches ErrTracked.
+type trackedError string
+
+func (e trackedError) Error() string        { return string(e) }
+func (e trackedError) Is(target error) bool { return target == ErrTracked }
+
+func trackedBox(hint, format string, args ...any) error {
+	return refuse(hint, "%w", trackedError(fmt.Sprintf(format, args...)))
 }
 
 // findTracked returns a file at or below a path that is in the index or in the last commit, "" if there is none. In the index case is ignored, because

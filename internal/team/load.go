@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"signalbox/internal/config"
 )
@@ -23,17 +25,15 @@ const (
 // Load returns the configuration that counts for a box: the team's, if it is trusted, and the box's own over it. If the team's is
 // not trusted, the error matches ErrUntrusted.
 func (s *Shared) Load(store Store, box string) (*config.Config, error) {
+	known, err := store.Find(s.Root, box)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Trusted(known) {
+		return nil, s.untrusted(known)
+	}
 	if s.Files == nil {
 		return config.Load(box)
-	}
-	if !s.Harmless {
-		known, err := store.Find(s.Root, box)
-		if err != nil {
-			return nil, err
-		}
-		if !s.Trusted(known) {
-			return nil, s.untrusted(known)
-		}
 	}
 	t, err := s.team(box)
 	if err != nil {
@@ -42,13 +42,13 @@ func (s *Shared) Load(store Store, box string) (*config.Config, error) {
 	return config.LoadTeam(box, t)
 }
 
-// Show returns the settings that count for a box, as Load would use them. The box's folder is not changed.
+// Show returns the settings that count for a box, as Load would use them.
 func (s *Shared) Show(store Store, box string) ([]config.Setting, error) {
-	if s.Files == nil {
-		return config.Show(box, nil)
-	}
 	if _, err := s.Load(store, box); err != nil {
 		return nil, err
+	}
+	if s.Files == nil {
+		return config.Show(box, nil)
 	}
 	t, err := s.team(box)
 	if err != nil {
@@ -83,8 +83,11 @@ func (s *Shared) team(box string) (*config.Team, error) {
 // copyTo makes a folder have copies of exactly these files.
 func (s *Shared) copyTo(dir string) error {
 	if s.isCopy(dir) {
+		now := time.Now()
+		_ = os.Chtimes(dir, now, now) // it is in use; the box may be one that may only be read
 		return nil
 	}
+	defer removeOldCopies(filepath.Dir(dir))
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err
 	}
@@ -114,6 +117,29 @@ func (s *Shared) copyTo(dir string) error {
 		}
 	}
 	return err
+}
+
+// maxCopies is how many versions are kept. Processes that run use the last few.
+const maxCopies = 10
+
+// removeOldCopies removes the versions that no command has used for the longest time, and what killed processes left.
+func removeOldCopies(folder string) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return // the next command that copies a version removes them
+	}
+	used := map[string]time.Time{}
+	var names []string
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			names = append(names, entry.Name())
+			used[entry.Name()] = info.ModTime()
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return used[b].Compare(used[a]) })
+	for _, name := range names[min(len(names), maxCopies):] {
+		os.RemoveAll(filepath.Join(folder, name))
+	}
 }
 
 // isCopy reports whether a folder has exactly these files.

@@ -40,6 +40,8 @@ type Shared struct {
 	Harmless bool
 	// LooseBox means that the box is not at the top of a repository, which would tell whether it came from elsewhere.
 	LooseBox bool
+	// Own is a digest of the own configuration of a LooseBox. It is "" if that cannot be read.
+	Own string
 	// Modified are the files of the working copy that differ from those of the commit, and so are not used.
 	Modified []string
 }
@@ -71,7 +73,9 @@ func Read(ctx context.Context, dir, box string) (*Shared, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.LooseBox = !atTop
+		if s.LooseBox = !atTop; s.LooseBox {
+			s.Own, _ = digestOwn(box) // what cannot be read is not trusted
+		}
 	}
 	src, err := openSource(r, dir)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -232,6 +233,142 @@ func TestFoldersWithoutACommit(t *testing.T) {
 	p.write("ask/other.txt", "z")
 	if got := p.read().Names(); !slices.Equal(got, []string{"ask/identity.md", "signalbox.yaml", "trees/a.lua"}) {
 		t.Errorf("files %q", got)
+	}
+}
+
+// Agents can change files that are not in a commit. What the user trusted cannot be dropped or replaced that way, not even by settings that would
+// need no trust.
+func TestTrustedFileOfAFolder(t *testing.T) {
+	for name, change := range map[string]func(p *project){
+		"deleted":              func(p *project) { p.check(os.Remove(filepath.Join(p.dir, "signalbox.yaml"))) },
+		"replaced by nothing":  func(p *project) { p.write("signalbox.yaml", "") },
+		"replaced by harmless": func(p *project) { p.write("signalbox.yaml", "slots: 1\n") },
+		"replaced by another":  func(p *project) { p.write("signalbox.yaml", hostile+"slots: 1\n") },
+		"a new template":       func(p *project) { p.write("prompts/critic.md", "accept everything\n") },
+		"hidden by a commit": func(p *project) {
+			p.git("init", "--quiet", "--template=", "-b", "main")
+			p.git("commit", "--quiet", "--allow-empty", "-m", "x")
+		},
+		"deleted with a commit": func(p *project) {
+			p.check(os.Remove(filepath.Join(p.dir, "signalbox.yaml")))
+			p.git("init", "--quiet")
+			p.commit()
+		},
+	} {
+		for _, repository := range []bool{true, false} {
+			t.Run(name+map[bool]string{true: ", before the first commit", false: ", without a repository"}[repository], func(t *testing.T) {
+				p := newProject(t)
+				if !repository {
+					p.check(os.RemoveAll(filepath.Join(p.dir, ".git")))
+				}
+				p.write("signalbox.yaml", hostile)
+				p.trust()
+				p.mustUse("it is trusted")
+				change(p)
+				p.mustRefuse(name)
+				if known, err := p.store.Find(p.dir, p.box); err != nil || p.read().Trusted(known) {
+					t.Errorf("it is trusted, %v", err)
+				}
+				p.trust()
+				p.mustUse("the user has agreed")
+			})
+		}
+	}
+	// In a commit the team decides, and not an agent.
+	p := newProject(t)
+	p.commit("signalbox.yaml", hostile)
+	p.trust()
+	p.commit("signalbox.yaml", "slots: 1\n")
+	p.mustUse("the team has changed it to what needs no trust")
+	p.git("rm", "--quiet", "signalbox.yaml")
+	p.commit()
+	p.mustUse("the team has removed it")
+	p.check(os.RemoveAll(filepath.Join(p.dir, ".git")))
+	p.mustRefuse("the repository is gone, and the file that was trusted")
+}
+
+// A user without a configuration folder trusts nothing, and needs to trust nothing if there is no configuration.
+func TestNoFolderForTrust(t *testing.T) {
+	p := newProject(t)
+	p.store = Store{}
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CONFIG_HOME", "")
+	p.mustUse("there is no team")
+	p.write("signalbox.yaml", hostile)
+	p.mustRefuse("it is not trusted")
+	if err := p.store.Add(p.read(), p.box, time.Now()); err == nil || signalbox.HintOf(err) != "set HOME" {
+		t.Errorf("%v", err)
+	}
+}
+
+// Trust in a box from elsewhere is for the content of its own configuration, with the files that it names.
+func TestTrustInABox(t *testing.T) {
+	for name, change := range map[string]func(p *project){
+		"the file":              func(p *project) { p.write(".signalbox/signalbox.yaml", hostile) },
+		"a tree":                func(p *project) { p.write(".signalbox/a.lua", "evil") },
+		"a tree of the project": func(p *project) { p.write("b.lua", "evil") },
+		"a prompt":              func(p *project) { p.write(".signalbox/ask/identity.md", "evil") },
+		"a new prompt":          func(p *project) { p.write(".signalbox/ask/new.md", "evil") },
+		"a pipe": func(p *project) {
+			p.check(os.Remove(filepath.Join(p.box, "a.lua")))
+			p.check(syscall.Mkfifo(filepath.Join(p.box, "a.lua"), 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProject(t)
+			p.check(os.RemoveAll(filepath.Join(p.dir, ".git")))
+			p.write(".signalbox/signalbox.yaml", "models: {m: {provider: openai, model: x}}\nagents: {a: {tree: a.lua}, b: {tree: ../b.lua}}\noracle: {prompts: ask, notes: notes}\n")
+			p.write(".signalbox/a.lua", "x")
+			p.write("b.lua", "x")
+			p.write(".signalbox/ask/identity.md", "x")
+			s := p.read()
+			if s.TrustedBox(nil) {
+				t.Error("trusted without a record")
+			}
+			p.trust()
+			known, err := p.store.Find(p.dir, p.box)
+			p.check(err)
+			digest := s.DigestWithBox()
+			for _, harmless := range []string{".signalbox/ask/other.txt", "notes/n.md", ".signalbox/ledger.db"} {
+				p.write(harmless, "x")
+			}
+			if s := p.read(); !s.TrustedBox(known) || s.DigestWithBox() != digest {
+				t.Error("not trusted")
+			}
+			change(p)
+			if s := p.read(); s.TrustedBox(known) || s.DigestWithBox() == digest {
+				t.Errorf("%s has changed, and the box is trusted", name)
+			}
+		})
+	}
+}
+
+// Versions that nobody uses are removed.
+func TestOldCopiesAreRemoved(t *testing.T) {
+	p := newProject(t)
+	first := ""
+	for i := range maxCopies + 3 {
+		p.commit("signalbox.yaml", hostile+strings.Repeat("# \n", i))
+		p.trust()
+		c := p.mustUse("it is trusted")
+		if i == 0 {
+			first = c.Team
+		}
+		old := time.Now().Add(time.Duration(i-100) * time.Hour)
+		p.check(os.Chtimes(c.Team, old, old))
+		if i == maxCopies { // an older one is used again
+			p.commit("signalbox.yaml", hostile)
+			p.trust()
+			p.mustUse("it is trusted")
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(p.box, copiesFolder))
+	p.check(err)
+	if len(entries) != maxCopies {
+		t.Errorf("%d copies", len(entries))
+	}
+	if _, err := os.Stat(first); err != nil {
+		t.Errorf("the one that was used last is gone: %v", err)
 	}
 }
 

@@ -33,6 +33,8 @@ type Record struct {
 	Commit string            `json:"commit,omitempty"`
 	Time   time.Time         `json:"time"`
 	Files  map[string][]byte `json:"files"` // to show later what has changed
+	// Own is the digest of the box's own configuration, which needs trust if the box came from elsewhere.
+	Own string `json:"own,omitempty"`
 }
 
 // markerFile is the file in a box with the random number of its record.
@@ -41,12 +43,15 @@ const markerFile = "trust-marker"
 // ErrUntrusted means that the team's configuration is not used, because the user has not trusted it.
 var ErrUntrusted = errors.New("not trusted")
 
+// errNoFolder means that there is no folder for records.
+var errNoFolder = errors.New("there is no folder to keep what you trust")
+
 func (s Store) file(root, box string) (string, error) {
 	dir := s.Dir
 	if dir == "" {
 		config, err := os.UserConfigDir()
 		if err != nil {
-			return "", refuse("set HOME", "there is no folder to keep what you trust: %w", err)
+			return "", refuse("set HOME", "%w: %w", errNoFolder, err)
 		}
 		dir = filepath.Join(config, "signalbox", "trust")
 	}
@@ -64,6 +69,9 @@ func (s Store) Find(root, box string) (*Record, error) {
 		return nil, err
 	}
 	name, err := s.file(root, box)
+	if errors.Is(err, errNoFolder) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +116,7 @@ func (s Store) Add(shared *Shared, box string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	r := Record{Root: shared.Root, Box: box, Marker: rand.Text(), Digest: shared.Digest(), Commit: shared.Commit, Time: now.UTC(), Files: shared.Files}
+	r := Record{Root: shared.Root, Box: box, Marker: rand.Text(), Digest: shared.Digest(), Commit: shared.Commit, Time: now.UTC(), Files: shared.Files, Own: shared.Own}
 	text, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -151,8 +159,15 @@ func realPath(name string) (string, error) {
 }
 
 // Trusted reports whether the configuration may be used: the user trusts exactly these files, or they are harmless. known is what Find returned.
+//
+// Files that are not in a commit can be changed and deleted by agents that work in their folder. So once the user has trusted some, no others
+// count, and neither does it count that there are none: the settings that the user relies on would be gone.
 func (s *Shared) Trusted(known *Record) bool {
-	return s.Files == nil || s.Harmless || known != nil && known.Digest == s.Digest() && digestOf(known.Files) == known.Digest
+	same := known != nil && known.Digest == s.Digest() && digestOf(known.Files) == known.Digest
+	if known != nil && (s.Commit == "" || known.Commit == "") {
+		return same
+	}
+	return s.Files == nil || s.Harmless || same
 }
 
 // untrustedError matches ErrUntrusted.
@@ -163,6 +178,9 @@ func (e untrustedError) Is(target error) bool { return target == ErrUntrusted }
 
 // untrusted returns the error for a configuration that may not be used.
 func (s *Shared) untrusted(known *Record) error {
+	if s.Files == nil {
+		return Untrusted(fmt.Sprintf("the team's configuration is gone since you trusted it: there is no %s", s.Name()))
+	}
 	what := "is not trusted yet"
 	if known != nil {
 		what = "has changed since you trusted it"

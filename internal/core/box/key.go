@@ -2,6 +2,7 @@ package box
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -97,9 +98,30 @@ func (l *Ledger) privateKey() (string, error) {
 	return private, nil
 }
 
-// HasKey reports whether the box's private key is on this host, as it is where the box was created.
-func (l *Ledger) HasKey() bool {
-	_, err := l.privateKey()
+// IsOurs reports whether the box was created on this host: its private key is here, and has signed this ledger. That the key is here is not enough,
+// because anybody can make a ledger with the id of our box.
+func (l *Ledger) IsOurs(ctx context.Context) bool {
+	private, err := l.privateKey()
+	if err != nil {
+		return false
+	}
+	public, err := ledger.PublicKey(private)
+	if err != nil {
+		return false
+	}
+	name, err := l.keyFile(l.ID())
+	if err != nil {
+		return false
+	}
+	signed, err := openCheckpoint(name+signedSuffix, public)
+	if err != nil {
+		return false
+	}
+	if signed == nil { // nothing was signed yet, or the box was restored
+		stored, err := readOptional(l.file(publicKeyName))
+		return err == nil && (stored == nil || string(bytes.TrimSpace(stored)) == public)
+	}
+	_, err = l.treeFor(ctx, signed)
 	return err == nil
 }
 

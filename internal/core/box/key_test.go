@@ -3,11 +3,14 @@ package box
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/core/journal/sqlite"
+	"signalbox/internal/core/rules"
 )
 
 // publicKeyOf returns what the box takes for its public key.
@@ -49,6 +52,67 @@ func TestPublicKey(t *testing.T) {
 	k.remove(t, publicKeyName)
 	_, err = publicKeyOf(t, k)
 	checkCode(t, err, signalbox.CodeNotFound)
+}
+
+// A box is ours if our key has signed its ledger. Its id alone, which anybody can copy, makes no box ours.
+func TestIsOurs(t *testing.T) {
+	k, other := newKit(t), newKit(t)
+	ours := func(k *kit, opts *Options) bool {
+		t.Helper()
+		l, err := OpenLedger(t.Context(), k.dir, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.IsOurs(t.Context())
+	}
+	if !ours(k, k.opts) {
+		t.Error("a new box is not ours")
+	}
+	sign(t, k.open(t))
+	if !ours(k, k.opts) {
+		t.Error("a box that was used is not ours")
+	}
+	if ours(k, &Options{KeyFile: k.opts.KeyFile + ".none"}) {
+		t.Error("a box without a key is ours")
+	}
+	if ours(k, other.opts) {
+		t.Error("a box with the key of another is ours")
+	}
+	// Another ledger with the same id, and everything that is public.
+	forged := &kit{dir: filepath.Join(t.TempDir(), FolderName)}
+	if err := makeFolder(forged.dir); err != nil {
+		t.Fatal(err)
+	}
+	l, err := openLedger(t.Context(), forged.dir, nil, &sqlite.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBox(t.Context(), l)
+	if err == nil {
+		_, err = b.Engine.Do(t.Context(), rules.OpenBox{Box: k.made.ID, Actor: "eve"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, b, "w1")
+	b.Close()
+	for _, name := range []string{publicKeyName, checkpointName, checkpointTreeName} {
+		forged.put(t, name, k.read(t, name))
+	}
+	if ours(forged, k.opts) {
+		t.Error("a ledger that we did not sign is ours")
+	}
+	if err := os.Remove(k.opts.KeyFile + signedSuffix); err != nil {
+		t.Fatal(err)
+	}
+	if !ours(k, k.opts) {
+		t.Error("after the last checkpoint was forgotten, the box is not ours")
+	}
+	k.put(t, publicKeyName, other.made.PublicKey+"\n")
+	if ours(k, k.opts) {
+		t.Error("a box with another public key is ours")
+	}
 }
 
 func TestKeyReadableByOthersIsNotUsed(t *testing.T) {

@@ -86,6 +86,13 @@ func (b *builder) work(what, dir string) {
 	if info, err := os.Lstat(git); err != nil || info.Mode().Type() != fs.ModeSymlink { // what a link leads to could be read
 		b.p.Policy.Fixed = append(b.p.Policy.Fixed, git)
 	}
+	// In a task's working copy the team's files are copies without effect. In the project itself they count, if there is no commit.
+	for _, name := range b.Config.TeamFiles {
+		below, err := filepath.Rel(resolve(dir), name)
+		if info, statErr := os.Lstat(name); err == nil && filepath.IsLocal(below) && statErr == nil && info.Mode().IsRegular() {
+			b.p.Policy.Fixed = append(b.p.Policy.Fixed, filepath.Join(dir, below))
+		}
+	}
 	b.read("the repository's git folder", slices.DeleteFunc(slices.Clone(b.Git), func(folder string) bool { return within(folder, dir) })...)
 }
 

@@ -416,3 +416,36 @@ func TestGroupChecks(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// In a shared folder, no program can change the team's configuration. The copies in a task's working copy have no effect.
+func TestTeamFilesAreFixed(t *testing.T) {
+	m := newMachine(t, "")
+	m.write("project/signalbox.yaml", "")
+	m.write("project/prompts/critic.md", "")
+	m.write("project/.signalbox/trees/T1/signalbox.yaml", "")
+	real, err := filepath.EvalSymlinks(m.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Config.TeamFiles = []string{filepath.Join(real, "signalbox.yaml"), filepath.Join(real, "prompts/critic.md"), filepath.Join(real, "prompts/none.md")}
+	link := m.path("link")
+	if err := os.Symlink(m.Project, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{m.Project, link} {
+		want := []string{filepath.Join(dir, ".git"), filepath.Join(dir, "signalbox.yaml"), filepath.Join(dir, "prompts/critic.md")}
+		for name, p := range map[string]*Program{
+			"agent": m.Agent(Agent{Name: "a", Role: "developer", Work: "T1", Temp: m.path("project/.signalbox/tmp/x"), Dir: dir, Argv: []string{"tool"}}),
+			"check": m.Check(Check{Work: "T1", Session: "s", Dir: dir}),
+			"tool":  m.Tool(config.Sandbox{}, nil, dir, m.path("tmp")),
+		} {
+			if !slices.Equal(p.Policy.Fixed, want) {
+				t.Errorf("%s in %s: fixed %q, want %q", name, dir, p.Policy.Fixed, want)
+			}
+		}
+	}
+	tree := m.path("project/.signalbox/trees/T1")
+	if p := m.Check(Check{Work: "T1", Session: "s", Dir: tree}); !slices.Equal(p.Policy.Fixed, []string{filepath.Join(tree, ".git")}) {
+		t.Errorf("in a working copy: fixed %q", p.Policy.Fixed)
+	}
+}
