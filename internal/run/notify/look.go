@@ -148,11 +148,12 @@ func (s *Sender) addApprovals(now situation, requested map[string]uint64) {
 		if known && requested[work] <= seq {
 			continue
 		}
-		if seq = requested[work]; seq == 0 { // the merge was requested before it needed approval
-			seq = now.seq
+		subject := ""
+		if seq = requested[work]; seq == 0 { // the merge was requested before it needed approval, and perhaps others were too
+			seq, subject = now.seq, subjectID(work)
 		}
 		s.out.Approvals[work] = seq
-		m := Message{Event: config.NotifyApproval, Seq: seq, Title: work + " needs your approval", Command: "signalbox approve " + work, Work: work, Commit: now.approvals[work]}
+		m := Message{ID: subject, Event: config.NotifyApproval, Seq: seq, Title: work + " needs your approval", Command: "signalbox approve " + work, Work: work, Commit: now.approvals[work]}
 		if m.Text = work + " is ready to merge"; m.Commit != "" {
 			m.Text = fmt.Sprintf("%s is ready to merge: commit %.7s", work, m.Commit)
 		}
@@ -183,10 +184,10 @@ func (s *Sender) addStanding(now situation) {
 	}
 }
 
-// add adds a message for the targets that want it.
+// add adds a message for the targets that want it. The caller sets ID only to what distinguishes it from others that the same event caused.
 func (s *Sender) add(m Message) {
 	m.Box, m.Project, m.Time = s.box.ID(), line(s.opts.Project, maxTitle), time.Now().UTC().Truncate(time.Second)
-	m.ID = messageID(m.Box, m.Seq, m.Event)
+	m.ID = messageID(m.Box, m.Seq, m.Event) + m.ID
 	m.fit()
 	var targets []string
 	for _, t := range s.targets {

@@ -8,6 +8,8 @@
 package notify
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -52,6 +54,12 @@ type Message struct {
 // has only characters that headers and ntfy accept, because the ids of boxes do.
 func messageID(box string, seq uint64, event config.NotifyEvent) string {
 	return fmt.Sprintf("%s-%d-%s", box, seq, event)
+}
+
+// subjectID returns what is added to the id of a message if the same event caused others, about other work.
+func subjectID(work string) string {
+	sum := sha256.Sum256([]byte(work))
+	return "-" + hex.EncodeToString(sum[:4]) // an id of ntfy has at most 64 characters
 }
 
 // maxBytes is the largest size of a message with its details.

@@ -219,6 +219,53 @@ func TestEvents(t *testing.T) {
 	want(k, config.NotifyBudget, "token window")
 }
 
+// validID is what ntfy accepts.
+var validID = regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
+
+// Every merge that needs approval gives a notification of its own: several at the same time, and the same task again.
+func TestApprovals(t *testing.T) {
+	server, got := receiver(t, nil)
+	k := newKit(t, "approve: merge\nnotify: {webhook: '"+server.URL+"'}\n", false, "T1", "T2", "T3")
+	k.advance()
+	approve := func(mode string) {
+		k.box.Config.Approve = mode
+		k.do(rules.Configure{Policy: crew.PolicyOf(k.box.Config, false), Actor: "ann"})
+	}
+	approve("") // they are ready to merge, and no approval is needed
+	if left := k.send(); left != nil {
+		t.Fatal(left)
+	}
+	wantNone(t, got)
+	approve(config.ApproveMerge)
+	ids := map[string]bool{}
+	want := func(works ...string) {
+		t.Helper()
+		for range 2 {
+			if left := k.send(); left != nil {
+				t.Fatal(left)
+			}
+		}
+		var told []string
+		for n := len(got); n > 0; n-- {
+			m := decode(t, <-got)
+			told = append(told, m.Work)
+			if ids[m.ID] || m.Event != config.NotifyApproval || !validID.MatchString(m.ID) {
+				t.Errorf("got %+v", m)
+			}
+			ids[m.ID] = true
+		}
+		slices.Sort(told)
+		if !slices.Equal(told, works) {
+			t.Errorf("notified of %v, want %v", told, works)
+		}
+	}
+	want("T1", "T2", "T3")
+	k.do(rules.Order{What: rules.OrderCancel, Work: "T2", Actor: "ann"})
+	want()
+	k.do(rules.Order{What: rules.OrderRetry, Work: "T2", Actor: "ann"})
+	want("T2")
+}
+
 // A run that the operator cancelled or paused is not stuck.
 func TestOperatorIsNotToldOfHisOwnOrders(t *testing.T) {
 	server, got := receiver(t, nil)
@@ -491,7 +538,6 @@ func TestSecretFile(t *testing.T) {
 
 // Ids are different for different causes, and valid in headers and for ntfy.
 func TestMessageID(t *testing.T) {
-	valid := regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
 	ids := map[string]string{}
 	property.Check(t, func(t *rapid.T) {
 		box := rapid.StringMatching(`box-[0-9a-f]{12}`).Draw(t, "box")
@@ -502,7 +548,7 @@ func TestMessageID(t *testing.T) {
 			t.Fatalf("%s is for %s and %s", id, cause, other)
 		}
 		ids[id] = cause
-		if !valid.MatchString(id) || id != messageID(box, seq, event) {
+		if !validID.MatchString(id) || !validID.MatchString(id+subjectID("T1")) || id != messageID(box, seq, event) {
 			t.Fatalf("id %q", id)
 		}
 	})
@@ -568,5 +614,18 @@ func TestOutboxIsBounded(t *testing.T) {
 	}
 	if len(o.Pending) != maxPending || o.Pending[0].Message.ID != "5" {
 		t.Errorf("%d messages, the first is %+v", len(o.Pending), o.Pending[0])
+	}
+}
+
+// A command that fails may lack a variable that it used to find in the user's environment.
+func TestCommandHint(t *testing.T) {
+	for script, hint := range map[string]bool{"echo no token; exit 3": true, "exit 3": true, "exit 0": false} {
+		err := command{[]string{"sh", "-c", script}, os.Environ()}.send(t.Context(), &Message{})
+		if got := err != nil && strings.Contains(err.Error(), "notify.command.env_pass"); got != hint {
+			t.Errorf("%q: %v", script, err)
+		}
+	}
+	if err := (command{[]string{"no-such-program-here"}, nil}).send(t.Context(), &Message{}); !isPermanent(err) || strings.Contains(err.Error(), "env_pass") {
+		t.Errorf("a program that does not exist: %v", err)
 	}
 }

@@ -103,7 +103,11 @@ func (c command) send(ctx context.Context, m *Message) error {
 	if err != nil {
 		return err
 	}
-	return run(ctx, c.argv, c.environ, append(body, '\n'))
+	err = run(ctx, c.argv, c.environ, append(body, '\n'))
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return fmt.Errorf("%w (of your environment variables it gets the usual ones and those in notify.command.env_pass)", err)
+	}
+	return err
 }
 
 // run runs a program, without a shell. The error includes the end of its output.
