@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"signalbox"
@@ -97,13 +96,7 @@ func (c *logsCommand) choose(w *rules.Work) (indexes []int, err error) {
 	case c.All || c.Session != "":
 		return indexes, nil
 	}
-	last := -1
-	for i, s := range slices.Backward(sessions) {
-		if inspect.RunsAgent(s.Role) {
-			last = i
-			break
-		}
-	}
+	last := inspect.LastAgentSession(w)
 	switch {
 	case last >= 0:
 		return []int{last}, nil

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/text"
 )
 
@@ -69,16 +68,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 		if f.JSON {
 			return p.printJSON(answer, "")
 		}
-		done := map[rules.OrderKind]string{rules.OrderPause: "paused", rules.OrderResume: "resumed", rules.OrderCancel: "cancelled",
-			rules.OrderRetry: "restarted", rules.OrderApprove: "approved"}[what]
-		already := ""
-		if a.Repeated {
-			already = "already "
-		}
-		if a.Commit != "" {
-			done += fmt.Sprintf(" commit %.7s", a.Commit)
-		}
-		fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), already, done)
+		fmt.Fprintf(p.out, "%s: %s\n", cmp.Or(task, "the run"), render.Ordered(what, a))
 		return p.printChange(change)
 	})
 }
@@ -106,9 +96,9 @@ func (p *program) printChange(c crew.Change) error {
 		width = 80
 	}
 	if c.Title != "" {
-		p.printIndented(text.Shorten(printable(text.OneLine(c.Title)), max(width-4, 20)))
+		fmt.Fprintf(p.out, "    %s\n", text.Shorten(printable(text.OneLine(c.Title)), max(width-4, 20)))
 	}
-	for _, line := range diffStat(c, width-4) {
+	for _, line := range render.DiffStat(c, width-4) {
 		fmt.Fprintf(p.out, "    %s\n", line)
 	}
 	return nil
@@ -242,15 +232,7 @@ func (c *answerCommand) Run(p *program) error {
 		if c.JSON {
 			return p.printJSON(answer, "")
 		}
-		then := "continues"
-		if a.Paused {
-			then = "is paused"
-		}
-		subject := cmp.Or(a.Work, "the run")
-		if a.Role != "" {
-			subject = "the role " + string(a.Role)
-		}
-		_, err := fmt.Fprintf(p.out, "answered %s; %s %s\n", c.Question, subject, then)
+		_, err := fmt.Fprintln(p.out, render.Answered(c.Question, a))
 		return err
 	})
 }
@@ -270,8 +252,7 @@ func (c *answerCommand) about(p *program) (about string, err error) {
 		}
 		for _, q := range list {
 			if q.ID == c.Question {
-				about = strings.Join(slices.DeleteFunc([]string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind), q.Text, crew.FieldsText(q.Fields), lastLines(q.Output)},
-					func(part string) bool { return part == "" }), "\n\n")
+				about = render.AboutQuestion(&q)
 			}
 		}
 		return nil
@@ -304,60 +285,6 @@ func (c *questionsCommand) Run(p *program) error {
 		if c.JSON {
 			return p.printJSON(list, "")
 		}
-		return p.printQuestions(list)
+		return render.Questions(p.out, list, p.renderOptions())
 	})
-}
-
-// maxOutputLines is how many lines of a check's output are shown to people.
-const maxOutputLines = 20
-
-// lastLines shortens every block of indented lines in a text, which is the output of a check, to its last lines.
-func lastLines(text string) string {
-	var kept, block []string
-	endBlock := func() {
-		if more := len(block) - maxOutputLines; more > 0 {
-			block = append([]string{"    …"}, block[more:]...)
-		}
-		kept, block = append(kept, block...), nil
-	}
-	for line := range strings.Lines(strings.TrimSpace(text)) {
-		line = strings.TrimRight(line, "\r\n")
-		if output := strings.HasPrefix(line, "    ") || line == "" && len(block) > 0; output {
-			block = append(block, line)
-			continue
-		}
-		endBlock()
-		kept = append(kept, line)
-	}
-	endBlock()
-	return strings.Join(kept, "\n")
-}
-
-// printIndented prints text that agents or checks wrote, indented by four columns.
-func (p *program) printIndented(text string) {
-	for line := range strings.Lines(text) {
-		fmt.Fprintf(p.out, "%s\n", strings.TrimRight("    "+printable(strings.TrimRight(line, "\r\n")), " "))
-	}
-}
-
-func (p *program) printQuestions(list []crew.PendingQuestion) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(p.out, "there are no open questions")
-		return err
-	}
-	for _, q := range list {
-		if q.Kind == crew.QuestionApproval {
-			fmt.Fprintf(p.out, "%s %s: signalbox approve %s\n", q.Work, q.Text, q.Work)
-			continue
-		}
-		fmt.Fprintf(p.out, "%s  %s  %s, asked %s\n    %s\n", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.Local().Format("2006-01-02 15:04"), printable(q.Text))
-		p.printIndented(crew.FieldsText(q.Fields))
-		p.printIndented(lastLines(q.Output))
-		if q.Open() {
-			fmt.Fprintf(p.out, "    answer with: signalbox answer %s TEXT\n", q.ID)
-		} else {
-			fmt.Fprintf(p.out, "    answered by %s: %s\n", q.Actor, printable(q.Answer))
-		}
-	}
-	return nil
 }

@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
-	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect/render"
 )
 
 // steerFlags are the flags and arguments of the commands that give words to agents.
@@ -53,37 +52,11 @@ func describeForEditor(ctx context.Context, b *box.Box, task, root string, order
 	if err != nil {
 		return "", err
 	}
-	var w *rules.Work
-	b.Engine.View(func(s *rules.State) {
-		w, _ = s.Work(id)
-		err = rules.Decide(s, time.Now(), order(id)).Err
-	})
+	b.Engine.View(func(s *rules.State) { err = rules.Decide(s, time.Now(), order(id)).Err })
 	if err != nil {
 		return "", err
 	}
-	found, err := crew.FindTroubles(ctx, b, w)
-	if err != nil {
-		return "", err
-	}
-	var lines []string
-	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	add("%s: %s (%s)", w.ID, w.Title, w.Phase)
-	if change, err := crew.ChangeOf(ctx, b, root, id); err == nil && len(change.Files) > 0 {
-		add("commit %.7s", change.Commit)
-		lines = append(lines, diffStat(change, 72)...)
-	}
-	for _, f := range found.Findings {
-		add("\nfinding of the %s:\n%s", rules.FindingSource(f.Cause), f.Summary)
-	}
-	for _, q := range found.Questions {
-		if q.ID != "" {
-			add("\n%s: %s", q.ID, q.Text)
-		}
-	}
-	for _, m := range found.Messages {
-		add("\nmessage from %s, which no agent has got yet:\n%s", m.Actor, m.Text)
-	}
-	return strings.Join(lines, "\n"), nil
+	return render.AboutTask(ctx, b, root, id)
 }
 
 // print prints the answer to an order.
@@ -91,13 +64,7 @@ func (f *steerFlags) print(p *program, order rules.OrderKind, a rules.Answer, do
 	if f.JSON {
 		return p.printJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused}, "")
 	}
-	if a.Paused {
-		done += "; it is paused, until signalbox resume " + f.Task
-	}
-	if len(a.Questions) > 0 {
-		done += "; it waits for your answer to " + strings.Join(a.Questions, ", ")
-	}
-	_, err := fmt.Fprintf(p.out, "%s: %s\n", f.Task, done)
+	_, err := fmt.Fprintf(p.out, "%s: %s%s\n", f.Task, done, render.StillWaits(f.Task, a))
 	return err
 }
 
@@ -118,20 +85,7 @@ func (f *steerFlags) rework(p *program, order rules.OrderKind, what string) erro
 		if err != nil {
 			return err
 		}
-		to := "developer"
-		b.Engine.View(func(s *rules.State) {
-			if w, known := s.Work(a.Work); known && w.Task.Kind == rules.KindRemediation {
-				to = "remediation agent"
-			}
-		})
-		if a.Phase == signalbox.PhaseDraft {
-			to = "business analyst"
-		}
-		done := "sent back to the " + to
-		if a.Commit != "" {
-			done = fmt.Sprintf("rejected commit %.7s; %s", a.Commit, done)
-		}
-		return f.print(p, order, a, done)
+		return f.print(p, order, a, render.SentBack(b, a))
 	})
 }
 
@@ -189,10 +143,6 @@ func (c *tellCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		done := "the next agent gets it in its prompt"
-		if a.Lease != nil && crew.Listens(b, a.Lease.Role, a.Work) {
-			done = fmt.Sprintf("the %s gets it now, or else the next agent in its prompt", a.Lease.Role)
-		}
-		return c.print(p, orderTell, a, done)
+		return c.print(p, orderTell, a, render.Told(b, a))
 	})
 }

@@ -1,23 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
-	"signalbox/internal/run/show"
-	"signalbox/internal/text"
 )
 
 type workListCommand struct {
@@ -104,7 +98,7 @@ func (c *workShowCommand) Run(p *program) error {
 		if c.JSON {
 			return p.printJSON(details, "")
 		}
-		return p.printDetails(details)
+		return render.Details(p.out, &details, p.renderOptions())
 	})
 }
 
@@ -124,195 +118,6 @@ func (c *workShowCommand) askRun(p *program) error {
 
 // printWorkItem prints what an agent may know of a work item.
 func (p *program) printWorkItem(w crew.WorkDetails) error {
-	return p.printDetails(inspect.NewDetails(w))
-}
-
-func (p *program) printDetails(w inspect.Details) error {
-	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
-	if w.BlockedFrom != nil {
-		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
-		if w.NotesBlob != (signalbox.Hash{}) {
-			rows = append(rows, [2]string{"notes", "signalbox blob get " + w.NotesBlob.String()})
-		}
-	}
-	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
-	rows = append(rows, describeTask(&w)...)
-	describe := func(l *signalbox.Lease, end string) string {
-		return fmt.Sprintf("%s %s (%s), epoch %d, %s %s", l.Role, l.Session, l.Actor, l.Epoch, end, l.Expires.Local().Format(time.DateTime))
-	}
-	if w.Lease != nil {
-		rows = append(rows, [2]string{"held by", describe(w.Lease, "until")})
-	}
-	if w.Expired != nil {
-		rows = append(rows, [2]string{"was held by", describe(w.Expired, "expired at")})
-	}
-	rows = slices.DeleteFunc(rows, func(row [2]string) bool { return row[1] == "" })
-	for _, row := range rows {
-		fmt.Fprintf(p.out, "%-13s %s\n", row[0], printable(row[1]))
-	}
-	if len(w.Sessions) > 0 {
-		fmt.Fprintln(p.out)
-		if err := p.printSessions(w.Sessions); err != nil {
-			return err
-		}
-	}
-	if err := p.printMatrix(&w); err != nil {
-		return err
-	}
-	return p.printTroubles(w.Troubles)
-}
-
-// describeTask returns what is known only of planned work.
-func describeTask(w *inspect.Details) (rows [][2]string) {
-	if w.Task == nil {
-		return nil
-	}
-	row := func(name, value string) { rows = append(rows, [2]string{name, value}) }
-	row("branch", w.Branch)
-	row("commit", w.Commit)
-	if w.Merged != nil {
-		row("merged as", w.Merged.Commit)
-	}
-	if u := w.Task.Usage; u.Tokens > 0 || u.CostMicros > 0 {
-		cost := show.Tokens(u.Tokens) + " tokens"
-		if u.EstimatedTokens > 0 {
-			cost += " (partly estimated)"
-		}
-		if u.CostMicros > 0 {
-			cost = show.Dollars(u.CostMicros) + ", " + cost
-		}
-		row("cost", fmt.Sprintf("%s, %s", cost, text.Count(w.Task.Attempts, "agent run")))
-	}
-	if w.Budget != nil {
-		row("budget", render.Budget(*w.Budget))
-	}
-	return rows
-}
-
-// printMatrix prints the results of the checks, one line for each check and one column for each environment.
-func (p *program) printMatrix(w *inspect.Details) error {
-	if len(w.Matrix) == 0 {
-		return nil
-	}
-	var checks, environments []string
-	results := map[[2]string]string{}
-	for _, r := range w.Matrix {
-		if !slices.Contains(checks, r.Check) {
-			checks = append(checks, r.Check)
-		}
-		if !slices.Contains(environments, r.Environment) {
-			environments = append(environments, r.Environment)
-		}
-		took := (time.Duration(r.Millis) * time.Millisecond).Round(100 * time.Millisecond).String()
-		results[[2]string{r.Check, r.Environment}] = fmt.Sprintf("✘ exit status %d in %s", r.Exit, took)
-		if r.Passed {
-			results[[2]string{r.Check, r.Environment}] = "✔ " + took
-		}
-	}
-	fmt.Fprintln(p.out)
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	head := "CHECK"
-	if w.Checked != "" {
-		head = fmt.Sprintf("CHECK at %.7s", w.Checked)
-	}
-	for _, environment := range environments {
-		head += "\t" + printable(environment)
-	}
-	fmt.Fprintln(t, head)
-	for _, check := range checks {
-		line := printable(check)
-		for _, environment := range environments {
-			line += "\t" + cmp.Or(results[[2]string{check, environment}], "-")
-		}
-		fmt.Fprintln(t, line)
-	}
-	return t.Flush()
-}
-
-// describeChecks says on what the checks of work opened by hand last ran, and whether they passed; "" if they have not run.
-func describeChecks(c *rules.LastChecks) string {
-	if c == nil {
-		return ""
-	}
-	result := "failed"
-	if c.Passed {
-		result = "passed"
-	}
-	switch {
-	case c.OnBase:
-		return fmt.Sprintf("%s, on the base branch at %s, because the work names no ref", result, c.Commit)
-	case c.Commit != "":
-		return fmt.Sprintf("%s, on %s at %s", result, c.Ref, c.Commit)
-	case c.Ref != "":
-		return "no, because of its ref"
-	}
-	return result
-}
-
-// printSessions prints the sessions, with the agents and what they cost if agents ran.
-func (p *program) printSessions(sessions []inspect.Session) error {
-	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	head := "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED"
-	if agents {
-		head += "\tAGENT\tTOKENS\tCOST"
-	}
-	fmt.Fprintln(t, head)
-	for _, s := range sessions {
-		to, ended := "-", "-"
-		if s.To != nil {
-			to, ended = s.To.Local().Format(time.DateTime), string(*s.Ended)
-		}
-		line := fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", s.Epoch, s.Session, s.Role, s.Phase,
-			s.From.Local().Format(time.DateTime), to, ended)
-		if agents {
-			tokens, cost := "-", "-"
-			if s.Usage.Tokens > 0 {
-				tokens = show.Tokens(s.Usage.Tokens)
-			}
-			if s.Usage.CostMicros > 0 {
-				cost = show.Dollars(s.Usage.CostMicros)
-			}
-			line += fmt.Sprintf("\t%s\t%s\t%s", cmp.Or(printable(s.Agent()), "-"), tokens, cost)
-		}
-		fmt.Fprintln(t, line)
-	}
-	return t.Flush()
-}
-
-// by names the human who wrote something, if one did.
-func by(actor string) string {
-	if actor == "" {
-		return ""
-	}
-	return ", " + actor
-}
-
-// printTroubles prints findings, failed checks, messages and open questions.
-func (p *program) printTroubles(t crew.Troubles) error {
-	for _, f := range t.Findings {
-		fmt.Fprintf(p.out, "\nfinding of the %s%s\n", rules.FindingSource(f.Cause), by(f.Actor))
-		p.printIndented(f.Summary)
-		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
-			p.printIndented(lastLines(f.Text))
-		}
-	}
-	for _, c := range t.FailedChecks {
-		fmt.Fprintf(p.out, "\ncheck %s failed in %s with exit status %d\n", printable(c.Check), printable(c.Environment), c.Exit)
-		p.printIndented(c.Cause)
-		lines := strings.Split(strings.TrimRight(c.Output, "\r\n"), "\n")
-		if more := len(lines) - maxOutputLines; more > 0 {
-			lines = append([]string{"…"}, lines[more:]...)
-		}
-		p.printIndented(strings.Join(lines, "\n"))
-	}
-	for _, m := range t.Messages {
-		fmt.Fprintf(p.out, "\nmessage%s, which no agent has got yet\n", by(m.Actor))
-		p.printIndented(m.Text)
-	}
-	if len(t.Questions) == 0 {
-		return nil
-	}
-	fmt.Fprintln(p.out)
-	return p.printQuestions(t.Questions)
+	details := inspect.NewDetails(w)
+	return render.Details(p.out, &details, p.renderOptions())
 }

@@ -3,6 +3,7 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -82,6 +83,16 @@ func ReadSessions(ctx context.Context, j Journal, w *rules.Work, now time.Time) 
 		sessions = append(sessions, s)
 	}
 	return sessions, nil
+}
+
+// LastAgentSession returns the index of the last session of a work item in which an agent ran, -1 if there is none.
+func LastAgentSession(w *rules.Work) int {
+	for i, s := range slices.Backward(w.View(time.Now()).Sessions) {
+		if RunsAgent(s.Role) {
+			return i
+		}
+	}
+	return -1
 }
 
 // sessionRead is how many events are read at once.

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type LogOptions struct {
 	Flush func() error
 	// Poll is how often the output of a running agent is read; 0 means every 200 milliseconds.
 	Poll time.Duration
+	// Tail limits how much of the output of a turn that is already there is printed: the last bytes, from the start of a line. 0 prints all.
+	Tail int64
 }
 
 // NewLog returns the log of a work item.
@@ -258,8 +261,10 @@ func (l *Log) copyBlob(ctx context.Context, digest signalbox.Hash) error {
 		return err
 	}
 	defer blob.Close()
-	if seeker, ok := blob.(io.Seeker); ok {
-		_, err = seeker.Seek(l.at, io.SeekStart)
+	if seeker, ok := blob.(io.ReadSeeker); ok {
+		if err = l.skip(seeker); err == nil {
+			_, err = seeker.Seek(l.at, io.SeekStart)
+		}
 	} else {
 		_, err = io.CopyN(io.Discard, blob, l.at)
 	}
@@ -267,6 +272,31 @@ func (l *Log) copyBlob(ctx context.Context, digest signalbox.Hash) error {
 		return err
 	}
 	return l.copy(ctx, blob)
+}
+
+// skip moves the position of a turn that was not printed yet, so that only the end of its output is printed.
+func (l *Log) skip(output io.ReadSeeker) error {
+	if l.o.Tail == 0 || l.at > 0 {
+		return nil
+	}
+	size, err := output.Seek(0, io.SeekEnd)
+	if err != nil || size <= l.o.Tail {
+		return err
+	}
+	if _, err = output.Seek(size-l.o.Tail, io.SeekStart); err != nil {
+		return err
+	}
+	rest, err := bufio.NewReader(io.LimitReader(output, l.o.Tail)).ReadSlice('\n') // of a line; if it is very long, printing starts in it
+	if err != nil && err != bufio.ErrBufferFull && err != io.EOF {
+		return err
+	}
+	l.at = size - l.o.Tail + int64(len(rest))
+	if t, ok := l.printer.(*Transcript); ok {
+		t.o.Tail = true
+		_, err = fmt.Fprintln(l.out, l.o.Paint.Faint(fmt.Sprintf("… %.1f MB before this: signalbox logs %s", float64(l.at)/1e6, l.work)))
+		return err
+	}
+	return nil
 }
 
 // firstPieces is how many pieces are printed at once, so that the first screen appears quickly.
@@ -311,6 +341,13 @@ func (l *Log) running(w *rules.Work, s *inspect.Session, turn *inspect.Turn) err
 			return nil
 		}
 		l.live = file
+		err = l.skip(file)
+		if err == nil {
+			_, err = file.Seek(l.at, io.SeekStart)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return l.copyLive()
 }

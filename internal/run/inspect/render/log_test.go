@@ -244,3 +244,29 @@ func TestLogOfARedactedTranscript(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Of a long transcript only the end is read: of a turn that has ended, and of one that is running.
+func TestLogOfTheEnd(t *testing.T) {
+	s := newStage(t)
+	a := s.start()
+	var output strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&output, "word %d\n", i)
+	}
+	output.WriteString("READY_FOR_REVIEW: T1\n")
+	file := s.live(a.Session)
+	io.WriteString(file, output.String())
+	for _, running := range []bool{true, false} {
+		if !running {
+			s.end(a, "ready_for_review", output.String())
+		}
+		var out strings.Builder
+		if err := NewLog(&out, s.b, "T1", LogOptions{Tail: 100}).Print(t.Context(), []int{0}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if len(lines) < 5 || lines[1] != "… 1.1 MB before this: signalbox logs T1" || lines[2] != "word 99993" || !strings.Contains(out.String(), "word 99999\n✔ READY_FOR_REVIEW: T1\n") {
+			t.Errorf("running %t: %s", running, out.String())
+		}
+	}
+}

@@ -25,6 +25,8 @@ type TranscriptOptions struct {
 	Work, Name string
 	// Turn is what the ledger says about the turn, nil while it is running.
 	Turn *inspect.Turn
+	// Tail means that the output starts in the middle, so that signals have other offsets than on the ledger.
+	Tail bool
 }
 
 // Transcript prints the output of an agent as it arrives: its words, its tool calls on one line each with the start of the result, and
@@ -279,7 +281,9 @@ func (t *Transcript) mark(sig signalbox.Signal, line string) {
 func (t *Transcript) verdict(sig signalbox.Signal) string {
 	turn := t.o.Turn
 	switch {
-	case turn != nil && slices.ContainsFunc(turn.Signals, func(heard inspect.Signal) bool { return heard.Name == sig.Name && heard.Offset == sig.Offset }):
+	case turn != nil && slices.ContainsFunc(turn.Signals, func(heard inspect.Signal) bool {
+		return heard.Name == sig.Name && (t.o.Tail || heard.Offset == sig.Offset)
+	}):
 		return ""
 	case sig.Refused != "":
 		reason := "refused: " + strings.ReplaceAll(string(sig.Refused), "_", " ")

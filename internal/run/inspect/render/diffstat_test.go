@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"fmt"
@@ -23,10 +23,10 @@ func TestDiffStat(t *testing.T) {
 		"m.go => moved.go |   0",
 		"5 files changed, 112 insertions(+), 9 deletions(-)",
 	}
-	if diff := cmp.Diff(want, diffStat(c, 80)); diff != "" {
+	if diff := cmp.Diff(want, DiffStat(c, 80)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := diffStat(crew.Change{}, 80); got != nil {
+	if got := DiffStat(crew.Change{}, 80); got != nil {
 		t.Errorf("no change: %q", got)
 	}
 }
@@ -38,7 +38,7 @@ func TestDiffStatFits(t *testing.T) {
 		c.Files = append(c.Files, workspace.FileStat{Path: strings.Repeat("ä/", i*5) + fmt.Sprint("file", i), Insertions: i * i * 37 % 1009, Deletions: i * 91 % 997})
 	}
 	for width := 40; width < 200; width++ {
-		lines := diffStat(c, width)
+		lines := DiffStat(c, width)
 		if len(lines) != maxStatFiles+2 || lines[maxStatFiles] != "… and 30 more files" {
 			t.Fatalf("%d lines, %q", len(lines), lines[len(lines)-2])
 		}

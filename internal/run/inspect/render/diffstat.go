@@ -1,4 +1,4 @@
-package main
+package render
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 // maxStatFiles is how many files a diffstat lists.
 const maxStatFiles = 20
 
-// diffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width columns.
-func diffStat(c crew.Change, width int) []string {
+// DiffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width columns.
+func DiffStat(c crew.Change, width int) []string {
 	files := c.Files[:min(len(c.Files), maxStatFiles)]
 	if len(files) == 0 {
 		return nil
@@ -46,9 +46,9 @@ func diffStat(c crew.Change, width int) []string {
 
 func statName(f workspace.FileStat) string {
 	if f.From != "" {
-		return printable(f.From + " => " + f.Path)
+		return text.Printable(f.From + " => " + f.Path)
 	}
-	return printable(f.Path)
+	return text.Printable(f.Path)
 }
 
 // scaled returns how many characters stand for n lines if room characters stand for most lines. A line is never nothing.

@@ -1,0 +1,276 @@
+package render
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
+	"signalbox/internal/text"
+)
+
+// detailsPrinter prints work items and questions.
+type detailsPrinter struct {
+	out io.Writer
+	o   Options
+}
+
+// Details prints what is known about a work item.
+func Details(out io.Writer, w *inspect.Details, o Options) error {
+	p := detailsPrinter{out, o}
+	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
+	if w.BlockedFrom != nil {
+		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
+		if w.NotesBlob != (signalbox.Hash{}) {
+			rows = append(rows, [2]string{"notes", "signalbox blob get " + w.NotesBlob.String()})
+		}
+	}
+	rows = append(rows, [2]string{"ref", w.Ref}, [2]string{"checked", describeChecks(w.Checks)})
+	rows = append(rows, describeTask(w)...)
+	describe := func(l *signalbox.Lease, end string) string {
+		return fmt.Sprintf("%s %s (%s), epoch %d, %s %s", l.Role, l.Session, l.Actor, l.Epoch, end, l.Expires.In(p.o.zone()).Format(time.DateTime))
+	}
+	if w.Lease != nil {
+		rows = append(rows, [2]string{"held by", describe(w.Lease, "until")})
+	}
+	if w.Expired != nil {
+		rows = append(rows, [2]string{"was held by", describe(w.Expired, "expired at")})
+	}
+	rows = slices.DeleteFunc(rows, func(row [2]string) bool { return row[1] == "" })
+	for _, row := range rows {
+		fmt.Fprintf(p.out, "%-13s %s\n", row[0], text.Printable(row[1]))
+	}
+	if len(w.Sessions) > 0 {
+		fmt.Fprintln(p.out)
+		if err := p.sessions(w.Sessions); err != nil {
+			return err
+		}
+	}
+	if err := p.matrix(w); err != nil {
+		return err
+	}
+	return p.troubles(w.Troubles)
+}
+
+// describeTask returns what is known only of planned work.
+func describeTask(w *inspect.Details) (rows [][2]string) {
+	if w.Task == nil {
+		return nil
+	}
+	row := func(name, value string) { rows = append(rows, [2]string{name, value}) }
+	row("branch", w.Branch)
+	row("commit", w.Commit)
+	if w.Merged != nil {
+		row("merged as", w.Merged.Commit)
+	}
+	if u := w.Task.Usage; u.Tokens > 0 || u.CostMicros > 0 {
+		cost := show.Tokens(u.Tokens) + " tokens"
+		if u.EstimatedTokens > 0 {
+			cost += " (partly estimated)"
+		}
+		if u.CostMicros > 0 {
+			cost = show.Dollars(u.CostMicros) + ", " + cost
+		}
+		row("cost", fmt.Sprintf("%s, %s", cost, text.Count(w.Task.Attempts, "agent run")))
+	}
+	if w.Budget != nil {
+		row("budget", Budget(*w.Budget))
+	}
+	return rows
+}
+
+// matrix prints the results of the checks, one line for each check and one column for each environment.
+func (p *detailsPrinter) matrix(w *inspect.Details) error {
+	if len(w.Matrix) == 0 {
+		return nil
+	}
+	var checks, environments []string
+	results := map[[2]string]string{}
+	for _, r := range w.Matrix {
+		if !slices.Contains(checks, r.Check) {
+			checks = append(checks, r.Check)
+		}
+		if !slices.Contains(environments, r.Environment) {
+			environments = append(environments, r.Environment)
+		}
+		took := (time.Duration(r.Millis) * time.Millisecond).Round(100 * time.Millisecond).String()
+		results[[2]string{r.Check, r.Environment}] = fmt.Sprintf("✘ exit status %d in %s", r.Exit, took)
+		if r.Passed {
+			results[[2]string{r.Check, r.Environment}] = "✔ " + took
+		}
+	}
+	fmt.Fprintln(p.out)
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	head := "CHECK"
+	if w.Checked != "" {
+		head = fmt.Sprintf("CHECK at %.7s", w.Checked)
+	}
+	for _, environment := range environments {
+		head += "\t" + text.Printable(environment)
+	}
+	fmt.Fprintln(t, head)
+	for _, check := range checks {
+		line := text.Printable(check)
+		for _, environment := range environments {
+			line += "\t" + cmp.Or(results[[2]string{check, environment}], "-")
+		}
+		fmt.Fprintln(t, line)
+	}
+	return t.Flush()
+}
+
+// describeChecks says on what the checks of work opened by hand last ran, and whether they passed; "" if they have not run.
+func describeChecks(c *rules.LastChecks) string {
+	if c == nil {
+		return ""
+	}
+	result := "failed"
+	if c.Passed {
+		result = "passed"
+	}
+	switch {
+	case c.OnBase:
+		return fmt.Sprintf("%s, on the base branch at %s, because the work names no ref", result, c.Commit)
+	case c.Commit != "":
+		return fmt.Sprintf("%s, on %s at %s", result, c.Ref, c.Commit)
+	case c.Ref != "":
+		return "no, because of its ref"
+	}
+	return result
+}
+
+// sessions prints the sessions, with the agents and what they cost if agents ran.
+func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
+	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	head := "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED"
+	if agents {
+		head += "\tAGENT\tTOKENS\tCOST"
+	}
+	fmt.Fprintln(t, head)
+	for _, s := range sessions {
+		to, ended := "-", "-"
+		if s.To != nil {
+			to, ended = s.To.In(p.o.zone()).Format(time.DateTime), string(*s.Ended)
+		}
+		line := fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", s.Epoch, s.Session, s.Role, s.Phase,
+			s.From.In(p.o.zone()).Format(time.DateTime), to, ended)
+		if agents {
+			tokens, cost := "-", "-"
+			if s.Usage.Tokens > 0 {
+				tokens = show.Tokens(s.Usage.Tokens)
+			}
+			if s.Usage.CostMicros > 0 {
+				cost = show.Dollars(s.Usage.CostMicros)
+			}
+			line += fmt.Sprintf("\t%s\t%s\t%s", cmp.Or(text.Printable(s.Agent()), "-"), tokens, cost)
+		}
+		fmt.Fprintln(t, line)
+	}
+	return t.Flush()
+}
+
+// by names the human who wrote something, if one did.
+func by(actor string) string {
+	if actor == "" {
+		return ""
+	}
+	return ", " + actor
+}
+
+// troubles prints findings, failed checks, messages and open questions.
+func (p *detailsPrinter) troubles(t crew.Troubles) error {
+	for _, f := range t.Findings {
+		fmt.Fprintf(p.out, "\nfinding of the %s%s\n", rules.FindingSource(f.Cause), by(f.Actor))
+		p.indented(f.Summary)
+		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
+			p.indented(LastLines(f.Text))
+		}
+	}
+	for _, c := range t.FailedChecks {
+		fmt.Fprintf(p.out, "\ncheck %s failed in %s with exit status %d\n", text.Printable(c.Check), text.Printable(c.Environment), c.Exit)
+		p.indented(c.Cause)
+		lines := strings.Split(strings.TrimRight(c.Output, "\r\n"), "\n")
+		if more := len(lines) - maxOutputLines; more > 0 {
+			lines = append([]string{"…"}, lines[more:]...)
+		}
+		p.indented(strings.Join(lines, "\n"))
+	}
+	for _, m := range t.Messages {
+		fmt.Fprintf(p.out, "\nmessage%s, which no agent has got yet\n", by(m.Actor))
+		p.indented(m.Text)
+	}
+	if len(t.Questions) == 0 {
+		return nil
+	}
+	fmt.Fprintln(p.out)
+	return p.questions(t.Questions)
+}
+
+// maxOutputLines is how many lines of a check's output are shown to people.
+const maxOutputLines = 20
+
+// LastLines shortens every block of indented lines in a text, which is the output of a check, to its last lines.
+func LastLines(words string) string {
+	var kept, block []string
+	endBlock := func() {
+		if more := len(block) - maxOutputLines; more > 0 {
+			block = append([]string{"    …"}, block[more:]...)
+		}
+		kept, block = append(kept, block...), nil
+	}
+	for line := range strings.Lines(strings.TrimSpace(words)) {
+		line = strings.TrimRight(line, "\r\n")
+		if output := strings.HasPrefix(line, "    ") || line == "" && len(block) > 0; output {
+			block = append(block, line)
+			continue
+		}
+		endBlock()
+		kept = append(kept, line)
+	}
+	endBlock()
+	return strings.Join(kept, "\n")
+}
+
+// indented prints text that agents or checks wrote, indented by four columns.
+func (p *detailsPrinter) indented(words string) {
+	for line := range strings.Lines(words) {
+		fmt.Fprintf(p.out, "%s\n", strings.TrimRight("    "+text.Printable(strings.TrimRight(line, "\r\n")), " "))
+	}
+}
+
+// Questions prints what waits for the user.
+func Questions(out io.Writer, list []crew.PendingQuestion, o Options) error {
+	p := detailsPrinter{out, o}
+	return p.questions(list)
+}
+
+func (p *detailsPrinter) questions(list []crew.PendingQuestion) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(p.out, "there are no open questions")
+		return err
+	}
+	for _, q := range list {
+		if q.Kind == crew.QuestionApproval {
+			fmt.Fprintf(p.out, "%s %s: signalbox approve %s\n", q.Work, q.Text, q.Work)
+			continue
+		}
+		fmt.Fprintf(p.out, "%s  %s  %s, asked %s\n    %s\n", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.In(p.o.zone()).Format("2006-01-02 15:04"), text.Printable(q.Text))
+		p.indented(crew.FieldsText(q.Fields))
+		p.indented(LastLines(q.Output))
+		if q.Open() {
+			fmt.Fprintf(p.out, "    answer with: signalbox answer %s TEXT\n", q.ID)
+		} else {
+			fmt.Fprintf(p.out, "    answered by %s: %s\n", q.Actor, text.Printable(q.Answer))
+		}
+	}
+	return nil
+}

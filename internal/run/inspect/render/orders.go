@@ -1,0 +1,112 @@
+package render
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+)
+
+// AboutTask returns what the user should know who writes something about a task. root is the folder of the project. It is not escaped.
+func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error) {
+	var w *rules.Work
+	b.Engine.View(func(s *rules.State) { w, _ = s.Work(id) })
+	found, err := crew.FindTroubles(ctx, b, w)
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	add("%s: %s (%s)", w.ID, w.Title, w.Phase)
+	if change, err := crew.ChangeOf(ctx, b, root, id); err == nil && len(change.Files) > 0 {
+		add("commit %.7s", change.Commit)
+		lines = append(lines, DiffStat(change, 72)...)
+	}
+	for _, f := range found.Findings {
+		add("\nfinding of the %s:\n%s", rules.FindingSource(f.Cause), f.Summary)
+	}
+	for _, q := range found.Questions {
+		if q.ID != "" {
+			add("\n%s: %s", q.ID, q.Text)
+		}
+	}
+	for _, m := range found.Messages {
+		add("\nmessage from %s, which no agent has got yet:\n%s", m.Actor, m.Text)
+	}
+	return strings.Join(lines, "\n"), nil
+}
+
+// AboutQuestion returns what the user should know who answers a question. It is not escaped.
+func AboutQuestion(q *crew.PendingQuestion) string {
+	parts := []string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind), q.Text, crew.FieldsText(q.Fields), LastLines(q.Output)}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
+}
+
+// Ordered says what an order of the user did.
+func Ordered(what rules.OrderKind, a rules.Answer) string {
+	done := map[rules.OrderKind]string{rules.OrderPause: "paused", rules.OrderResume: "resumed", rules.OrderCancel: "cancelled",
+		rules.OrderRetry: "restarted", rules.OrderApprove: "approved"}[what]
+	if a.Repeated {
+		done = "already " + done
+	}
+	if a.Commit != "" {
+		done += fmt.Sprintf(" commit %.7s", a.Commit)
+	}
+	return done
+}
+
+// SentBack says to whom work was sent back.
+func SentBack(b *box.Box, a rules.Answer) string {
+	to := "developer"
+	b.Engine.View(func(s *rules.State) {
+		if w, known := s.Work(a.Work); known && w.Task.Kind == rules.KindRemediation {
+			to = "remediation agent"
+		}
+	})
+	if a.Phase == signalbox.PhaseDraft {
+		to = "business analyst"
+	}
+	done := "sent back to the " + to
+	if a.Commit != "" {
+		done = fmt.Sprintf("rejected commit %.7s; %s", a.Commit, done)
+	}
+	return done
+}
+
+// Told says who gets a message.
+func Told(b *box.Box, a rules.Answer) string {
+	if a.Lease != nil && crew.Listens(b, a.Lease.Role, a.Work) {
+		return fmt.Sprintf("the %s gets it now, or else the next agent in its prompt", a.Lease.Role)
+	}
+	return "the next agent gets it in its prompt"
+}
+
+// StillWaits continues a sentence about an order for a task with what the task waits for nevertheless, "" if for nothing.
+func StillWaits(task string, a rules.Answer) (more string) {
+	if a.Paused {
+		more += "; it is paused, until signalbox resume " + task
+	}
+	if len(a.Questions) > 0 {
+		more += "; it waits for your answer to " + strings.Join(a.Questions, ", ")
+	}
+	return more
+}
+
+// Answered says what the answer to a question did.
+func Answered(question string, a rules.Answer) string {
+	then := "continues"
+	if a.Paused {
+		then = "is paused"
+	}
+	subject := cmp.Or(a.Work, "the run")
+	if a.Role != "" {
+		subject = "the role " + string(a.Role)
+	}
+	return fmt.Sprintf("answered %s; %s %s", question, subject, then)
+}

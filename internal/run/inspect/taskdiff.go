@@ -1,0 +1,133 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
+)
+
+// TaskDiff is what a task changes: what would be merged, or what was merged. Of the working copy it is what is not saved yet.
+type TaskDiff struct {
+	review   *workspace.Review
+	details  Details
+	base     string // the commit of the base, "" if it is not known
+	working  bool
+	from, to string
+}
+
+// OpenDiff finds out what to compare for the diff of a work item, or of its working copy. root is the folder of the project. Close the diff
+// after use.
+func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, working bool) (*TaskDiff, error) {
+	if b.Config.Workspace == config.WorkspaceShared {
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("all tasks work in one folder, so a task has no diff of its own"), Hint: "use git diff in the folder"}
+	}
+	d := &TaskDiff{working: working}
+	b.Engine.View(func(s *rules.State) { d.base = s.Base() })
+	var err error
+	if d.details, err = ReadDetails(ctx, b, w, time.Now()); err != nil {
+		return nil, err
+	}
+	if d.review, err = workspace.OpenReview(ctx, root, filepath.Join(b.Dir, crew.TreesFolder)); err != nil {
+		return nil, err
+	}
+	if working {
+		d.from, err = d.workingBase(ctx)
+	} else {
+		d.from, d.to, err = d.commits(ctx)
+	}
+	if err != nil {
+		d.Close()
+		return nil, d.explain(err)
+	}
+	return d, nil
+}
+
+// Close removes what the diff needed.
+func (d *TaskDiff) Close() { d.review.Close() }
+
+// Print prints the diff as git does. It is not escaped.
+func (d *TaskDiff) Print(ctx context.Context, w io.Writer, o workspace.DiffOptions) error {
+	if d.working {
+		return d.explain(d.review.DiffWorking(ctx, w, d.details.ID, d.from, o))
+	}
+	return d.review.Diff(ctx, w, d.from, d.to, o)
+}
+
+// commits returns the commits to compare.
+func (d *TaskDiff) commits(ctx context.Context) (from, to string, err error) {
+	if m := d.details.Merged; m != nil && m.Commit != "" && m.Before != "" {
+		return m.Before, m.Commit, nil
+	}
+	to = d.details.Commit
+	if to == "" {
+		return "", "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("nothing of %s is saved yet", d.details.ID),
+			Hint: "signalbox diff " + d.details.ID + " --working shows what a running agent has changed"}
+	}
+	base, err := d.baseCommit(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	from, err = d.review.MergeBase(ctx, base, to)
+	return from, to, err
+}
+
+// baseCommit returns the commit of the base.
+func (d *TaskDiff) baseCommit(ctx context.Context) (string, error) {
+	if d.base != "" {
+		return d.base, nil
+	}
+	return d.review.Head(ctx)
+}
+
+// workingBase returns the commit that the working copy is compared with.
+func (d *TaskDiff) workingBase(ctx context.Context) (string, error) {
+	if d.details.Commit != "" {
+		return d.details.Commit, nil
+	}
+	head, err := d.review.TreeHead(ctx, d.details.ID)
+	if err != nil {
+		return "", err
+	}
+	base, err := d.baseCommit(ctx)
+	if err != nil {
+		return "", err
+	}
+	return d.review.MergeBase(ctx, base, head)
+}
+
+// NotSaved says that a diff does not have everything, "" if it has. It is best effort.
+func (d *TaskDiff) NotSaved(ctx context.Context) string {
+	if d.working {
+		return ""
+	}
+	files, err := d.review.Uncommitted(ctx, d.details.ID)
+	if err != nil || len(files) == 0 {
+		return ""
+	}
+	verb, whose := "are", ""
+	if len(files) == 1 {
+		verb = "is"
+	}
+	if t := d.details.Task; t != nil && t.Worker != nil {
+		whose = "; " + text.WithArticle(t.Worker.Name()) + " is working on it"
+	}
+	return fmt.Sprintf("%s in the working copy of %s %s not saved%s: see signalbox diff %s --working", text.Count(len(files), "changed file"), d.details.ID, verb, whose, d.details.ID)
+}
+
+func (d *TaskDiff) explain(err error) error {
+	if errors.Is(err, workspace.ErrNoTree) {
+		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has no working copy on this machine", d.details.ID), Hint: "signalbox diff " + d.details.ID + " shows what was saved"}
+	}
+	return err
+}
