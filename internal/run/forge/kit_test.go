@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -77,7 +78,9 @@ func act(dir string) int {
 			}
 		}
 		if a.Hang {
-			select {}
+			interrupted := make(chan os.Signal, 1)
+			signal.Notify(interrupted, os.Interrupt) // nobody sends it
+			<-interrupted
 		}
 		io.WriteString(os.Stdout, a.Stdout)
 		io.WriteString(os.Stderr, a.Stderr)
