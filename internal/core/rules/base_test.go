@@ -100,7 +100,8 @@ func TestMergeIsOfTheCheckedCommit(t *testing.T) {
 	p.ApproveMerge = true
 	b := based(t, p, todo("t1"))
 	b.toMerge("t1", "commit1")
-	d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: "commit0"}), signalbox.CodeConflict)
+	d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: "commit1"})
 	wantBody(t, d, MergeApproved{"commit1"})
 	if d.Answer.Commit != "commit1" {
 		t.Errorf("approved %s", d.Answer.Commit)

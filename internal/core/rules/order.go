@@ -12,6 +12,8 @@ type Order struct {
 	What          OrderKind
 	Work          string
 	Reason, Actor string
+	// Commit is the commit that the operator approves. If the work has another one by now, the order is refused. "" means the one it has.
+	Commit string
 }
 
 // OrderKind is what the operator orders.
@@ -90,6 +92,8 @@ func (c Order) approve(d *decider, w *Work) error {
 	switch {
 	case w.Task.Cancelled != "":
 		return refusef(signalbox.CodeFailed, "undo that first with signalbox retry "+w.ID, "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
+	case c.Commit != "" && c.Commit != w.Task.Commit:
+		return refusef(signalbox.CodeConflict, "read the new commit, and approve that: signalbox diff "+w.ID, "work '%s' has changed: its commit is %.7s, not %.7s", w.ID, w.Task.Commit, c.Commit)
 	case w.Task.Approved:
 		d.answer.Repeated = true
 	case !w.Task.Audited || w.Phase != signalbox.PhaseReadyForMerge:
@@ -236,7 +240,7 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 			}
 			s.delivery.Cancelled, s.delivery.Paused, s.delivery.NoBudget, s.delivery.Limited = "", false, false, nil
 			for _, a := range s.delivery.Agents {
-				s.changeAgent(a.Agent, func(a *AgentState) { a.Limited, a.Roles, a.Outages = time.Time{}, nil, 0 })
+				s.changeAgent(a.Agent, func(a *AgentState) { a.Limited, a.Roles = time.Time{}, nil })
 			}
 		}
 		return
