@@ -1,0 +1,67 @@
+package access
+
+import (
+	"fmt"
+	"strings"
+
+	"signalbox"
+)
+
+// Scope is what a token allows. Each of Read, Answer and Operate includes the ones before it.
+type Scope string
+
+const (
+	// Public is needed by requests that everyone may make, such as health checks. No token has it.
+	Public Scope = ""
+	// Read allows reading everything in the box, including transcripts.
+	Read Scope = "read"
+	// Answer allows answering questions, approving and rejecting merges, and giving words to agents.
+	Answer Scope = "answer"
+	// Operate allows everything, including opening work, claiming it in any role, and cancelling the run.
+	Operate Scope = "operate"
+)
+
+// sessionPrefix begins the scope of a single session.
+const sessionPrefix = "session:"
+
+// Session returns the scope that allows renewing, releasing and ending one session, and reading nothing but its work.
+func Session(id string) Scope { return Scope(sessionPrefix + id) }
+
+// ParseScope returns the scope with a name, or an error that lists the names.
+func ParseScope(name string) (Scope, error) {
+	switch s := Scope(name); s {
+	case Read, Answer, Operate:
+		return s, nil
+	}
+	if id, ok := strings.CutPrefix(name, sessionPrefix); ok {
+		if err := signalbox.CheckID(id); err != nil {
+			return "", err
+		}
+		return Scope(name), nil
+	}
+	return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("unknown scope '%s'", name),
+		Hint: "a scope is read, answer, operate, or session:ID"}
+}
+
+// Allows reports whether a token with scope s may make a request that needs another scope.
+func (s Scope) Allows(needed Scope) bool {
+	if s == needed || needed == Public {
+		return true
+	}
+	return s.rank() > 0 && s.rank() >= needed.rank() && (needed.rank() > 0 || s == Operate)
+}
+
+// rank orders the scopes that include each other. It is 0 for those of sessions, which only Operate includes.
+func (s Scope) rank() int {
+	switch s {
+	case Read:
+		return 1
+	case Answer:
+		return 2
+	case Operate:
+		return 3
+	}
+	return 0
+}
+
+func (s Scope) isSession() bool { return strings.HasPrefix(string(s), sessionPrefix) }

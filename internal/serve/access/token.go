@@ -1,0 +1,210 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/durable"
+)
+
+// Kind is how a token is used.
+type Kind string
+
+const (
+	// KindToken is sent in the header Authorization: Bearer.
+	KindToken Kind = "token"
+	// KindBrowser is a cookie of a browser that has logged in.
+	KindBrowser Kind = "browser"
+	// KindLink is in a link that logs a browser in, once.
+	KindLink Kind = "link"
+)
+
+// Token describes a token. The token itself is not stored.
+type Token struct {
+	Name    string    `json:"name"`
+	Kind    Kind      `json:"kind"`
+	Scope   Scope     `json:"scope"`
+	Created time.Time `json:"created"`
+	// Expires is when it stops being valid; the zero time means never.
+	Expires time.Time `json:"expires,omitzero"`
+	// Digest is the SHA-256 of the token, in hexadecimal digits.
+	Digest string `json:"sha256"`
+}
+
+func (t *Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+
+const (
+	// tokenFile is the name of the file with the tokens in the folder of the box.
+	tokenFile = "tokens.json"
+	// tokenPrefix makes tokens recognisable to people and to scanners for leaked secrets.
+	tokenPrefix = "sbx_"
+	// maxTokenFile is the largest file that is read.
+	maxTokenFile = 1 << 20
+	// maxTokens bounds the number of tokens, so that checking one stays fast.
+	maxTokens = 1000
+)
+
+// ErrUnknownToken means that a token does not exist, has expired, or was revoked.
+var ErrUnknownToken = errors.New("the token is unknown, has expired, or was revoked")
+
+// Store keeps the digests of the tokens of a box. Any number of processes may use one store. Its methods are safe for concurrent use.
+type Store struct {
+	file string
+
+	// mu guards the fields below, which cache the file.
+	mu     sync.Mutex
+	read   os.FileInfo // the file that tokens was read from
+	tokens []Token
+}
+
+// NewStore returns the store of the box in a folder.
+func NewStore(boxDir string) *Store { return &Store{file: filepath.Join(boxDir, tokenFile)} }
+
+// Create adds a token and returns it. The name must not be in use; expired tokens are forgotten.
+func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) {
+	if err := signalbox.CheckID(t.Name); err != nil {
+		return "", fmt.Errorf("the name of the token: %w", err)
+	}
+	random := make([]byte, 32)
+	rand.Read(random) // never fails
+	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(random)
+	t.Digest = digest(secret)
+	return secret, s.change(ctx, func(tokens []Token) ([]Token, error) {
+		tokens = slices.DeleteFunc(tokens, func(old Token) bool { return old.expired(t.Created) })
+		if slices.ContainsFunc(tokens, func(old Token) bool { return old.Name == t.Name }) {
+			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("there is a token with the name '%s'", t.Name),
+				Hint: "choose another name, or revoke that token: signalbox token revoke " + t.Name}
+		}
+		if len(tokens) >= maxTokens {
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d tokens", len(tokens)),
+				Hint: "revoke those that are no longer used: signalbox token list"}
+		}
+		return append(tokens, t), nil
+	})
+}
+
+// Revoke removes a token by its name. It returns an error with CodeNotFound if there is none.
+func (s *Store) Revoke(ctx context.Context, name string) error {
+	return s.change(ctx, func(tokens []Token) ([]Token, error) {
+		rest := slices.DeleteFunc(slices.Clone(tokens), func(t Token) bool { return t.Name == name })
+		if len(rest) == len(tokens) {
+			return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no token with the name '%s'", name), Hint: "list them with signalbox token list"}
+		}
+		return rest, nil
+	})
+}
+
+// List returns the tokens in the order in which they were created.
+func (s *Store) List() ([]Token, error) {
+	tokens, err := s.load()
+	return slices.Clone(tokens), err
+}
+
+// Find returns the token of one of the kinds with a secret, or ErrUnknownToken.
+func (s *Store) Find(secret string, now time.Time, kinds ...Kind) (Token, error) {
+	tokens, err := s.load()
+	if err != nil {
+		return Token{}, err
+	}
+	found, shown := -1, []byte(digest(secret))
+	for i := range tokens { // all of them, so that the time does not reveal which one was nearly right
+		if subtle.ConstantTimeCompare(shown, []byte(tokens[i].Digest)) == 1 {
+			found = i
+		}
+	}
+	if found < 0 || tokens[found].expired(now) || !slices.Contains(kinds, tokens[found].Kind) {
+		return Token{}, ErrUnknownToken
+	}
+	return tokens[found], nil
+}
+
+// Redeem exchanges a login link for a token of a browser, which lives as long as asked. A link works once.
+func (s *Store) Redeem(ctx context.Context, secret string, now time.Time, life time.Duration) (cookie string, err error) {
+	random := make([]byte, 32)
+	rand.Read(random)
+	cookie = base64.RawURLEncoding.EncodeToString(random)
+	return cookie, s.change(ctx, func(tokens []Token) ([]Token, error) {
+		shown := digest(secret)
+		i := slices.IndexFunc(tokens, func(t Token) bool {
+			return t.Kind == KindLink && subtle.ConstantTimeCompare([]byte(shown), []byte(t.Digest)) == 1
+		})
+		if i < 0 || tokens[i].expired(now) {
+			return nil, ErrUnknownToken
+		}
+		t := tokens[i]
+		t.Kind, t.Created, t.Expires, t.Digest = KindBrowser, now, now.Add(life), digest(cookie)
+		tokens[i] = t
+		return tokens, nil
+	})
+}
+
+// change replaces the list of tokens by what f returns, while no other process changes it.
+func (s *Store) change(ctx context.Context, f func([]Token) ([]Token, error)) error {
+	lock, err := durable.Acquire(ctx, s.file+".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	tokens, err := s.load()
+	if err != nil {
+		return err
+	}
+	if tokens, err = f(slices.Clone(tokens)); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(tokens, "", "  ")
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read = nil
+	return durable.Replace(s.file, append(data, '\n'), 0o600)
+}
+
+// load returns the tokens, which the caller must not change. It reads the file only if it was replaced.
+func (s *Store) load() ([]Token, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	info, err := os.Stat(s.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.read, s.tokens = nil, nil
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if s.read != nil && os.SameFile(s.read, info) && s.read.ModTime().Equal(info.ModTime()) && s.read.Size() == info.Size() {
+		return s.tokens, nil
+	}
+	data, err := durable.ReadRegular(s.file, maxTokenFile)
+	if err != nil {
+		return nil, err
+	}
+	var tokens []Token
+	if err := json.Unmarshal(data, &tokens); err != nil {
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the file of tokens cannot be read: %w", err),
+			Hint: "remove " + s.file + ", and create the tokens again"}
+	}
+	s.read, s.tokens = info, tokens
+	return tokens, nil
+}
+
+func digest(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
