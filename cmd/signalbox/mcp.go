@@ -162,13 +162,19 @@ func splitAddress(address string) (host, port string, loopback bool, err error) 
 
 // listen listens on an address that splitAddress split. It warns if other machines can reach it.
 func (p *program) listen(ctx context.Context, address, host, port string, loopback bool) (net.Listener, error) {
+	l, err := listenOn(ctx, address, host, port)
+	if err == nil && !loopback {
+		p.warnf("other machines can reach %s, and the connection is not encrypted", host)
+	}
+	return l, err
+}
+
+// listenOn listens on an address that splitAddress split.
+func listenOn(ctx context.Context, address, host, port string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot listen on %s: %w", address, cause(err)),
 			Hint: "choose another port; port 0 means any free port"}
-	}
-	if !loopback {
-		p.warnf("other machines can reach %s, and the connection is not encrypted", host)
 	}
 	return l, nil
 }

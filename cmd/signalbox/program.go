@@ -77,6 +77,8 @@ type commands struct {
 
 	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
 	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
+	Serve     serveCommand      `cmd:"" help:"Serve the box over HTTP: an API and a stream of events."`
+	Token     tokenCommands     `cmd:"" help:"Create, list and revoke tokens for the HTTP API."`
 
 	Backup   backupCommand    `cmd:"" help:"Write a backup of a box to a file."`
 	Restore  restoreCommand   `cmd:"" help:"Restore a box from a backup."`

@@ -251,6 +251,7 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 		"demo":           true, // no text in it is hostile; it shows a run like run
 		"worker":         true, // runs until it is interrupted, and shows a run like run
 		"watch":          true, // the same
+		"serve":          true, // serves until it is interrupted, and shows no text of agents
 		"rehearse model": true, // serves until it is interrupted; its errors are tested below
 	}
 	run := func(path, stdin string, shows bool, args ...string) string {
@@ -296,6 +297,11 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	shown("prompt", "developer", "A")
 	shown("prompt", "developer", hostile)
 	shown("questions", "--all")
+
+	shown("token create", hostile, "--scope", "read")
+	shown("token create", "reader", "--scope", hostile)
+	quiet("token list")
+	shown("token revoke", hostile)
 
 	quiet("work open", "t1", "--title", hostile)
 	quiet("work open", "t2")

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/serve"
+	"signalbox/internal/serve/api"
+	"signalbox/internal/serve/certificate"
+)
+
+type serveCommand struct {
+	boxFlag
+	Listen  nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1; port 0 means any free port."`
+	Hosts   []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
+	TLSCert nonEmpty `name:"tls-cert" placeholder:"FILE" help:"The certificate, with its chain, in PEM. Default: a self-signed one if other machines can reach the server."`
+	TLSKey  nonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
+}
+
+func (serveCommand) Help() string {
+	return `Serves the box over HTTP until you press Ctrl-C: the API at /api/v1, with its description at /api/v1/openapi.json, and the events of the ledger as a stream at /api/v1/events. docs/api.md describes it.
+
+Every request that changes something needs a token, even on the loopback, because the shell of an agent can reach it; signalbox token create makes one. Reading needs a token if other machines can reach the server. Then the connection is also encrypted: with your certificate, or with a self-signed one whose fingerprint is printed.
+
+Examples:
+
+    signalbox serve
+    signalbox serve --listen 0.0.0.0:7700 --host box.example.com --tls-cert cert.pem --tls-key key.pem
+    curl http://127.0.0.1:7700/api/v1/status`
+}
+
+func (c *serveCommand) Run(p *program) error {
+	if err := p.operatorOnly("serve"); err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted()
+	defer stop()
+	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error { return c.serve(ctx, p, b) })
+}
+
+func (c *serveCommand) serve(ctx context.Context, p *program, b *box.Box) error {
+	host, port, loopback, err := splitAddress(string(c.Listen))
+	if err != nil {
+		return err
+	}
+	secure, err := c.tls(p, b, host, loopback)
+	if err != nil {
+		return err
+	}
+	hosts := c.Hosts
+	if !loopback {
+		hosts = append(hosts, host)
+	}
+	s, err := serve.New(b, serve.Options{
+		API:   api.Options{Root: p.projectRoot(c.boxFlag, b.Dir), Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
+		Hosts: hosts, PublicReads: loopback, TLS: secure, Log: slog.New(warnings{p}),
+	})
+	if err != nil {
+		return err
+	}
+	l, err := listenOn(ctx, string(c.Listen), host, port)
+	if err != nil {
+		return err
+	}
+	scheme := "http"
+	if secure != nil {
+		scheme = "https"
+	}
+	p.notef("serving the API at %s://%s%s; press Ctrl-C to stop", scheme, l.Addr(), api.Prefix)
+	return s.Serve(ctx, l)
+}
+
+// tls returns the configuration of TLS, nil on loopback unless a certificate is given.
+func (c *serveCommand) tls(p *program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--tls-cert and --tls-key belong together"), Hint: "give both, or neither"}
+	}
+	if c.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(string(c.TLSCert), string(c.TLSKey))
+		if err != nil {
+			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the certificate cannot be used: %w", err), Hint: "both files must be PEM and belong together"}
+		}
+		return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+	}
+	if loopback {
+		return nil, nil
+	}
+	pair, err := certificate.SelfSigned(b.Dir, append([]string{host}, c.Hosts...))
+	if err != nil {
+		return nil, err
+	}
+	p.notef("the certificate is self-signed; its SHA-256 fingerprint is %s", certificate.Fingerprint(pair))
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}

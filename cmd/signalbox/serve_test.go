@@ -1,0 +1,170 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// lineWaiter collects output and reports a match of a pattern once it is complete.
+type lineWaiter struct {
+	mu      sync.Mutex
+	text    bytes.Buffer
+	pattern *regexp.Regexp
+	found   chan []string
+}
+
+func (l *lineWaiter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	if match := l.pattern.FindStringSubmatch(l.text.String()); match != nil && l.found != nil {
+		l.found <- match
+		l.found = nil
+	}
+	return len(p), nil
+}
+
+func (l *lineWaiter) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// serving starts signalbox serve and returns its address, its notes, and a function that interrupts it and returns its status.
+func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop func() int) {
+	b.t.Helper()
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // and never stopped: a late interrupt would kill the tests
+	found := make(chan []string, 1)
+	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the API at (\S+)/api/v1;`), found: found}
+	p, _, _ := b.program(append([]string{"serve"}, args...)...)
+	p.stderr = notes
+	ended := make(chan int, 1)
+	go func() { ended <- p.run() }()
+	select {
+	case match := <-found:
+		url = match[1]
+	case status := <-ended:
+		b.t.Fatalf("serve ended with status %d: %s", status, notes)
+	}
+	return url, notes, func() int {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+			b.t.Fatal(err)
+		}
+		return <-ended
+	}
+}
+
+func fetch(t *testing.T, client *http.Client, method, url, token, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(data)
+}
+
+// TestServe reads and writes over HTTP, with tokens that are created and revoked while the server runs.
+func TestServe(t *testing.T) {
+	b := newTestBox(t)
+	url, notes, stop := b.serving("--listen", "127.0.0.1:0")
+	api := url + "/api/v1"
+	if status, body := fetch(t, http.DefaultClient, "GET", api+"/status", "", ""); status != 200 || !strings.Contains(body, `"events":1`) {
+		t.Errorf("status: %d %s", status, body)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, body := fetch(t, http.DefaultClient, "GET", url+path, "", ""); status != 200 || body != "ok\n" {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	const open = `{"work":"t1"}`
+	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", "", open); status != 401 {
+		t.Errorf("opened without a token: %d %s", status, body)
+	}
+	token := strings.TrimSpace(b.must("token", "create", "robot", "--scope", "operate"))
+	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", token, open); status != 200 {
+		t.Errorf("open: %d %s", status, body)
+	}
+	if tail := b.must("ledger", "tail"); !strings.Contains(tail, "robot") {
+		t.Errorf("the ledger does not name the token:\n%s", tail)
+	}
+	b.must("work", "open", "t2") // by another program
+	if status, body := fetch(t, http.DefaultClient, "GET", api+"/work/t2", "", ""); status != 200 {
+		t.Errorf("work of another program: %d %s", status, body)
+	}
+	b.must("token", "revoke", "robot")
+	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", token, `{"work":"t3"}`); status != 401 {
+		t.Errorf("opened with a revoked token: %d %s", status, body)
+	}
+	if status := stop(); status != 0 {
+		t.Errorf("status %d: %s", status, notes)
+	}
+	if strings.Contains(notes.String(), token) {
+		t.Errorf("the token was printed:\n%s", notes)
+	}
+	if out := b.must("ledger", "verify"); !strings.Contains(out, "verified 3 events") {
+		t.Error(out)
+	}
+}
+
+// TestServeEncrypts serves other machines: with a certificate whose fingerprint is printed, and to nobody without a token.
+func TestServeEncrypts(t *testing.T) {
+	b := newTestBox(t)
+	fingerprint := func() string {
+		url, notes, stop := b.serving("--listen", "0.0.0.0:0", "--host", "box.example")
+		port := url[strings.LastIndex(url, ":")+1:]
+		shown := ""
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
+			sum := sha256.Sum256(s.PeerCertificates[0].Raw)
+			shown = strings.ReplaceAll(fmt.Sprintf("% X", sum), " ", ":")
+			return s.PeerCertificates[0].VerifyHostname("box.example")
+		}}}}
+		defer client.CloseIdleConnections()
+		if status, body := fetch(t, client, "GET", "https://127.0.0.1:"+port+"/api/v1/status", "", ""); status != 401 {
+			t.Errorf("read without a token: %d %s", status, body)
+		}
+		name := fmt.Sprintf("reader-%s", port)
+		token := strings.TrimSpace(b.must("token", "create", name, "--scope", "read"))
+		if status, body := fetch(t, client, "GET", "https://127.0.0.1:"+port+"/api/v1/status", token, ""); status != 200 {
+			t.Errorf("read with a token: %d %s", status, body)
+		}
+		if shown == "" || !strings.Contains(notes.String(), shown) {
+			t.Errorf("the fingerprint %s is not in:\n%s", shown, notes)
+		}
+		client.CloseIdleConnections()
+		if status := stop(); status != 0 {
+			t.Errorf("status %d", status)
+		}
+		return shown
+	}
+	if first, second := fingerprint(), fingerprint(); first != second {
+		t.Errorf("the fingerprint changed from %s to %s", first, second)
+	}
+}

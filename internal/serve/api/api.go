@@ -1,0 +1,100 @@
+// Package api serves a box over HTTP: the operations of the command line as JSON below /api/v1, and the events of the ledger as a stream.
+//
+// The operations are a table. The OpenAPI document, the checks of access, and the routes all come from it, so they cannot differ.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/stream"
+)
+
+// Options configures an API.
+type Options struct {
+	// Root is the folder of the project.
+	Root string
+	// Version is the version of the program, for the document.
+	Version string
+	// ExitFlag is the value of the environment variable that enables exit signals.
+	ExitFlag string
+	// Log receives diagnostics; nil discards them.
+	Log *slog.Logger
+	// Now returns the time; nil means time.Now.
+	Now func() time.Time
+	// MaxStreams is how many streams of events may be open at once; 0 means 2000.
+	MaxStreams int
+}
+
+// API serves a box.
+type API struct {
+	box        *box.Box
+	guard      *access.Guard
+	hub        *stream.Hub
+	opts       Options
+	operations []operation
+	document   []byte
+	streams    chan struct{} // has an element for each open stream
+}
+
+// New returns an API for an open box, whose engine must follow the ledger. The hub must run.
+func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API, error) {
+	a := &API{box: b, guard: guard, hub: hub}
+	if opts != nil {
+		a.opts = *opts
+	}
+	if a.opts.Log == nil {
+		a.opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if a.opts.Now == nil {
+		a.opts.Now = time.Now
+	}
+	if a.opts.MaxStreams == 0 {
+		a.opts.MaxStreams = 2000
+	}
+	a.streams = make(chan struct{}, a.opts.MaxStreams)
+	a.addReads()
+	a.addTexts()
+	a.addWork()
+	a.addOrders()
+	a.addLedger()
+	a.addEvents()
+	var err error
+	a.document, err = documentOf(a.operations, a.opts.Version)
+	return a, err
+}
+
+// Register adds the routes of the API to a server.
+func (a *API) Register(mux *http.ServeMux) {
+	for i := range a.operations {
+		o := &a.operations[i]
+		mux.HandleFunc(o.method+" "+Prefix+o.path, func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, o) })
+	}
+	mux.HandleFunc("GET "+Prefix+"/openapi.json", a.serveDocument)
+	mux.HandleFunc(Prefix+"/", func(w http.ResponseWriter, r *http.Request) {
+		a.fail(w, r, &access.DeniedError{Status: http.StatusNotFound, Message: "there is no such operation: see " + Prefix + "/openapi.json"})
+	})
+}
+
+// serve checks a request and carries it out.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	caller, err := a.guard.Check(r, o.needs(r), o.writes())
+	if err == nil {
+		err = o.serve(w, r, caller)
+	}
+	if err != nil {
+		a.fail(w, r, err)
+	}
+}
+
+// actor returns the name of the caller on the ledger.
+func (c *call) actor() string { return c.caller.Name }
+
+// refresh reads the events that other processes have appended, so that an answer includes everything that the caller may know of.
+func (a *API) refresh(ctx context.Context) error { return a.box.Engine.Refresh(ctx) }

@@ -1,0 +1,379 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/stream"
+)
+
+// world is an API on a real box, with a token of every scope.
+type world struct {
+	t      testing.TB
+	box    *box.Box
+	api    *API
+	url    string
+	tokens map[access.Scope]string
+}
+
+func newWorld(t testing.TB, publicReads bool) *world {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), box.FolderName)
+	opts := &box.Options{KeyFile: filepath.Join(filepath.Dir(dir), "box.key")}
+	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
+		t.Fatal(err)
+	}
+	b, err := box.Open(t.Context(), dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	store := access.NewStore(dir)
+	w := &world{t: t, box: b, tokens: map[access.Scope]string{}}
+	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate, access.Session("s-1")} {
+		name := strings.ReplaceAll(string(scope), ":", "-")
+		if w.tokens[scope], err = store.Create(t.Context(), access.Token{Name: name, Kind: access.KindToken, Scope: scope, Created: time.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hub := stream.NewHub(b.Journal, b.Engine.Tail().Seq)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); hub.Run(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	if w.api, err = New(b, access.NewGuard(store, &access.Options{PublicReads: publicReads}), hub, &Options{ExitFlag: "true", Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	w.api.Register(mux)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	w.url = server.URL
+	return w
+}
+
+// request sends a request and returns its status and body. Headers are pairs of a name and a value.
+func (w *world) request(method, path, token string, body any, headers ...string) (int, []byte) {
+	w.t.Helper()
+	var reader io.Reader
+	if body != nil {
+		data, ok := body.(string)
+		if !ok {
+			encoded, err := json.Marshal(body)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			data = string(encoded)
+		}
+		reader = strings.NewReader(data)
+	}
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, w.url+path, reader)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), mediaStream) {
+		return answer.StatusCode, nil // it does not end
+	}
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return answer.StatusCode, data
+}
+
+// post calls an operation and decodes its answer.
+func (w *world) post(path, token string, body, answer any) {
+	w.t.Helper()
+	status, data := w.request(http.MethodPost, Prefix+path, token, body)
+	if status != http.StatusOK {
+		w.t.Fatalf("POST %s: %d %s", path, status, data)
+	}
+	if answer != nil {
+		if err := json.Unmarshal(data, answer); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// scopes is what each operation needs. It repeats the table on purpose: a change of who may do what must be made twice.
+var scopes = map[string]access.Scope{
+	"getStatus": access.Read, "listWork": access.Read, "getWork": access.Read, "listQuestions": access.Read, "getDiff": access.Read, "getLog": access.Read,
+	"verifyLedger": access.Read, "getKey": access.Read, "proveEvent": access.Read, "getBlob": access.Read, "listEvents": access.Read, "streamEvents": access.Read,
+	"answerQuestion": access.Answer, "approveWork": access.Answer, "rejectWork": access.Answer, "reworkWork": access.Answer, "tellWork": access.Answer,
+	"pauseWork": access.Operate, "resumeWork": access.Operate, "cancelWork": access.Operate, "retryWork": access.Operate,
+	"pauseRun": access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate, "retryRun": access.Operate,
+	"openWork": access.Operate, "claimWork": access.Operate, "revokeLease": access.Operate, "unblockWork": access.Operate,
+	"renewLease": access.Session("s-1"), "releaseLease": access.Session("s-1"), "submitExit": access.Session("s-1"),
+}
+
+// TestEveryOperationChecksAccess calls every operation with every scope, from several origins and with other methods. A request that is
+// allowed may fail for other reasons.
+func TestEveryOperationChecksAccess(t *testing.T) {
+	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}", "1", "{digest}", strings.Repeat("0", 64))
+	for _, public := range []bool{true, false} {
+		w := newWorld(t, public)
+		if len(w.api.operations) != len(scopes) {
+			t.Errorf("%d operations, and %d in the table of this test", len(w.api.operations), len(scopes))
+		}
+		for _, o := range w.api.operations {
+			needed, known := scopes[o.name]
+			if !known {
+				t.Errorf("%s is not in the table of this test", o.name)
+				continue
+			}
+			path := Prefix + values.Replace(o.path)
+			for _, has := range []access.Scope{access.Public, access.Read, access.Answer, access.Operate, access.Session("s-1")} {
+				allowed := has.Allows(needed) && has != access.Public || needed == access.Read && public && has == access.Public
+				for _, origin := range []string{"", w.url, "http://evil.example", "null"} {
+					headers := []string{}
+					if origin != "" {
+						headers = append(headers, "Origin", origin)
+					}
+					status, body := w.request(o.method, path, w.tokens[has], nil, headers...)
+					denied := status == http.StatusUnauthorized || status == http.StatusForbidden
+					if want := allowed && (origin == "" || origin == w.url); denied == want {
+						t.Errorf("%s with scope %q from origin %q, public reads %t: %d %s", o.name, has, origin, public, status, body)
+					}
+				}
+			}
+			if status, body := w.request(o.method, path, w.tokens[access.Operate], nil, "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+				t.Errorf("%s from another site: %d %s", o.name, status, body)
+			}
+			for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch} {
+				if status, _ := w.request(method, path, w.tokens[access.Operate], nil); status < 400 {
+					t.Errorf("%s %s: %d", method, path, status)
+				}
+			}
+		}
+	}
+}
+
+// TestExitProtocol opens, claims, renews and completes work over HTTP, as an agent with the secret of its lease.
+func TestExitProtocol(t *testing.T) {
+	w := newWorld(t, true)
+	operate := w.tokens[access.Operate]
+	var opened moved
+	w.post("/work", operate, map[string]any{"work": "task-1", "title": "guard the counter"}, &opened)
+	if opened.Phase != "IMPLEMENTATION" {
+		t.Errorf("opened in %s", opened.Phase)
+	}
+	var lease claimed
+	w.post("/claims", operate, map[string]any{"role": "developer", "ttl_seconds": 60}, &lease)
+	if lease.Work != "task-1" || lease.Secret == "" {
+		t.Fatalf("claimed %+v", lease)
+	}
+	session := "/sessions/" + lease.Session
+	wrong := lease.Secret + "x"
+	if status, body := w.request(http.MethodPost, Prefix+session+"/renew", wrong, map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch}); status < 400 {
+		t.Errorf("renewed with a wrong secret: %d %s", status, body)
+	}
+	var renewed claimed
+	w.post(session+"/renew", lease.Secret, map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch, "ttl_seconds": 3600}, &renewed)
+	if !renewed.Lease.Expires.After(lease.Lease.Expires) {
+		t.Errorf("renewed until %s, was %s", renewed.Lease.Expires, lease.Lease.Expires)
+	}
+	signal := map[string]any{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed", "notes": "done"}
+	body := map[string]any{"signal": signal}
+	if status, data := w.request(http.MethodPost, Prefix+session+"/exit", wrong, body); status < 400 {
+		t.Errorf("exited with a wrong secret: %d %s", status, data)
+	}
+	status, data := w.request(http.MethodPost, Prefix+session+"/exit", lease.Secret, body)
+	if status != http.StatusOK {
+		t.Fatalf("exit: %d %s", status, data)
+	}
+	var done exited
+	if err := json.Unmarshal(data, &done); err != nil || done.NextPhase == nil || *done.NextPhase != "CI_PENDING" {
+		t.Errorf("exit: %s, %v", data, err)
+	}
+	status, data = w.request(http.MethodPost, Prefix+session+"/renew", lease.Secret, map[string]any{"work": "task-1", "epoch": lease.Lease.Epoch})
+	if status != http.StatusConflict {
+		t.Errorf("renewed a lease that has ended: %d %s", status, data)
+	}
+	w.box.Engine.View(func(s *rules.State) {
+		if work, _ := s.Work("task-1"); work.Phase != "CI_PENDING" {
+			t.Errorf("the work is in %s", work.Phase)
+		}
+	})
+}
+
+func TestActorsAreTheNamesOfTokens(t *testing.T) {
+	w := newWorld(t, true)
+	w.post("/work", w.tokens[access.Operate], map[string]any{"work": "t1"}, nil)
+	events, err := w.box.Journal.Read(t.Context(), 1, 1)
+	if err != nil || len(events) != 1 || events[0].Actor != "operate" {
+		t.Errorf("events %+v, %v", events, err)
+	}
+}
+
+func TestBadRequests(t *testing.T) {
+	w := newWorld(t, true)
+	operate := w.tokens[access.Operate]
+	w.post("/work", operate, map[string]any{"work": "t1"}, nil)
+	tests := []struct {
+		name, method, path string
+		body               any
+		headers            []string
+		status             int
+		says               string
+	}{
+		{"unknown field", "POST", "/work", map[string]any{"work": "t2", "titel": "x"}, nil, 400, "titel"},
+		{"not JSON", "POST", "/work", "{", nil, 400, "not valid"},
+		{"two objects", "POST", "/work", `{"work":"t2"}{}`, nil, 400, "after the JSON object"},
+		{"an array", "POST", "/work", `[]`, nil, 400, "not valid"},
+		{"another content type", "POST", "/work", `{"work":"t2"}`, []string{"Content-Type", "text/plain"}, 415, "Content-Type"},
+		{"a form", "POST", "/work", `work=t2`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "Content-Type"},
+		{"too large", "POST", "/work", `{"title":"` + strings.Repeat("x", maxBody) + `"}`, nil, 413, "too large"},
+		{"invalid id", "POST", "/work", map[string]any{"work": "../x"}, nil, 400, "must not contain"},
+		{"exists", "POST", "/work", map[string]any{"work": "t1"}, nil, 409, "t1"},
+		{"unknown parameter", "GET", "/status?x=1", nil, nil, 400, "unknown parameter"},
+		{"unknown work", "GET", "/work/none", nil, nil, 404, "none"},
+		{"escaped path", "GET", "/work/..%2F..%2Fetc", nil, nil, 404, ""},
+		{"unknown question", "POST", "/questions/Q-9/answer", map[string]any{"answer": "x"}, nil, 404, "Q-9"},
+		{"nothing to claim", "POST", "/claims", map[string]any{"role": "auditor"}, nil, 404, ""},
+		{"unknown role", "POST", "/claims", map[string]any{"role": "king"}, nil, 400, "king"},
+		{"no such event", "GET", "/ledger/events/99/proof", nil, nil, 404, "99"},
+		{"not a number", "GET", "/ledger/events/one/proof", nil, nil, 400, "whole number"},
+		{"negative", "GET", "/ledger/events?limit=-1", nil, nil, 400, "whole number"},
+		{"invalid digest", "GET", "/blobs/x", nil, nil, 400, "digest"},
+		{"no such blob", "GET", "/blobs/" + strings.Repeat("0", 64), nil, nil, 404, ""},
+		{"invalid sequence", "GET", "/events?after=x", nil, nil, 400, "sequence number"},
+		{"no such operation", "GET", "/nothing", nil, nil, 404, "openapi.json"},
+	}
+	before := w.box.Engine.Tail().Seq
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			status, body := w.request(test.method, Prefix+test.path, operate, test.body, test.headers...)
+			var p Problem
+			if err := json.Unmarshal(body, &p); err != nil || p.Error == "" {
+				t.Errorf("the answer is not a problem: %s", body)
+			}
+			if status != test.status || !strings.Contains(p.Error, test.says) {
+				t.Errorf("%d %s, want %d with %q", status, body, test.status, test.says)
+			}
+		})
+	}
+	if after := w.box.Engine.Tail().Seq; after != before {
+		t.Errorf("%d events were written", after-before)
+	}
+}
+
+// TestDocument checks the OpenAPI document against the handlers: every answer has the documented schema.
+func TestDocument(t *testing.T) {
+	w := newWorld(t, true)
+	operate := w.tokens[access.Operate]
+	w.post("/work", operate, map[string]any{"work": "T1", "title": "x"}, nil)
+	w.post("/claims", operate, map[string]any{"work": "T1", "role": "developer", "session": "s-1"}, nil)
+	status, data := w.request(http.MethodGet, Prefix+"/openapi.json", "", nil)
+	if status != http.StatusOK {
+		t.Fatal(status)
+	}
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string `json:"operationId"`
+			Parameters  []struct{ Name, In string }
+			Responses   map[string]struct {
+				Content map[string]struct{ Schema *jsonschema.Schema }
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	values := strings.NewReplacer("{task}", "T1", "{seq}", "1")
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			if seen[op.OperationID] || scopes[op.OperationID] == "" {
+				t.Errorf("%s %s has the id %q", method, path, op.OperationID)
+			}
+			seen[op.OperationID] = true
+			for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
+				found := false
+				for _, p := range op.Parameters {
+					found = found || p.Name == name[1] && p.In == "path"
+				}
+				if !found {
+					t.Errorf("%s %s does not describe the parameter %s", method, path, name[1])
+				}
+			}
+			schema := op.Responses["200"].Content[mediaJSON].Schema
+			if method != "get" || schema == nil {
+				continue
+			}
+			status, body := w.request(http.MethodGet, Prefix+values.Replace(path), operate, nil)
+			if status != http.StatusOK {
+				t.Errorf("GET %s: %d %s", path, status, body)
+				continue
+			}
+			resolved, err := schema.Resolve(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer any
+			if err := json.Unmarshal(body, &answer); err != nil {
+				t.Fatal(err)
+			}
+			if err := resolved.Validate(answer); err != nil {
+				t.Errorf("GET %s: %v\n%s", path, err, body)
+			}
+		}
+	}
+	if len(seen) != len(scopes) {
+		t.Errorf("the document has %d operations, want %d", len(seen), len(scopes))
+	}
+}
+
+// TestBlobsAreNeverPages checks that what agents wrote cannot run as a page of this server.
+func TestBlobsAreNeverPages(t *testing.T) {
+	w := newWorld(t, true)
+	text := []byte("<html><script>alert(1)</script>")
+	digest, err := w.box.Engine.PutBlob(t.Context(), bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.Get(w.url + Prefix + "/blobs/" + digest.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	got, _ := io.ReadAll(answer.Body)
+	if !bytes.Equal(got, text) {
+		t.Errorf("got %q", got)
+	}
+	for name, want := range map[string]string{"Content-Type": mediaBytes, "X-Content-Type-Options": "nosniff", "Content-Disposition": "attachment"} {
+		if got := answer.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

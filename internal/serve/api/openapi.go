@@ -1,0 +1,198 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"signalbox"
+	"signalbox/internal/serve/access"
+)
+
+// The types below are the parts of an OpenAPI 3.1 document that this API needs. Its schemas are JSON Schema.
+type (
+	document struct {
+		OpenAPI    string                              `json:"openapi"`
+		Info       info                                `json:"info"`
+		Servers    []server                            `json:"servers"`
+		Security   []map[string][]string               `json:"security"`
+		Tags       []tag                               `json:"tags"`
+		Paths      map[string]map[string]*documentedOp `json:"paths"`
+		Components components                          `json:"components"`
+	}
+	info struct {
+		Title       string  `json:"title"`
+		Version     string  `json:"version"`
+		Description string  `json:"description"`
+		License     license `json:"license"`
+	}
+	license struct {
+		Name       string `json:"name"`
+		Identifier string `json:"identifier"`
+	}
+	server struct {
+		URL string `json:"url"`
+	}
+	tag struct {
+		Name string `json:"name"`
+	}
+	documentedOp struct {
+		OperationID string                 `json:"operationId"`
+		Summary     string                 `json:"summary"`
+		Description string                 `json:"description"`
+		Tags        []string               `json:"tags"`
+		Parameters  []parameter            `json:"parameters,omitempty"`
+		RequestBody *body                  `json:"requestBody,omitempty"`
+		Responses   map[string]body        `json:"responses"`
+		Security    *[]map[string][]string `json:"security,omitempty"`
+	}
+	parameter struct {
+		Name        string             `json:"name"`
+		In          string             `json:"in"`
+		Required    bool               `json:"required"`
+		Description string             `json:"description,omitempty"`
+		Schema      *jsonschema.Schema `json:"schema"`
+	}
+	body struct {
+		Description string           `json:"description,omitempty"`
+		Required    bool             `json:"required,omitempty"`
+		Content     map[string]media `json:"content,omitempty"`
+	}
+	media struct {
+		Schema *jsonschema.Schema `json:"schema,omitempty"`
+	}
+	components struct {
+		Schemas         map[string]*jsonschema.Schema `json:"schemas"`
+		SecuritySchemes map[string]securityScheme     `json:"securitySchemes"`
+	}
+	securityScheme struct {
+		Type   string `json:"type"`
+		Scheme string `json:"scheme,omitempty"`
+		In     string `json:"in,omitempty"`
+		Name   string `json:"name,omitempty"`
+	}
+)
+
+// documentOf returns the OpenAPI document of some operations.
+func documentOf(operations []operation, version string) ([]byte, error) {
+	d := document{
+		OpenAPI: "3.1.0",
+		Info: info{Title: "signalbox", Version: version, License: license{"Apache License 2.0", "Apache-2.0"},
+			Description: "Reads and controls a box. Every request that changes something needs a token. Times are in RFC 3339. Costs are in millionths of a dollar."},
+		Servers:  []server{{Prefix}},
+		Security: []map[string][]string{{"token": {}}, {"cookie": {}}},
+		Paths:    map[string]map[string]*documentedOp{},
+		Components: components{Schemas: map[string]*jsonschema.Schema{}, SecuritySchemes: map[string]securityScheme{
+			"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: access.CookieName}}},
+	}
+	problem, err := d.schema(reflect.TypeFor[Problem]())
+	if err != nil {
+		return nil, err
+	}
+	groups := map[string]bool{}
+	for i := range operations {
+		o := &operations[i]
+		documented, err := d.operation(o, problem)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.name, err)
+		}
+		path := wildcard.ReplaceAllString(o.path, "{$1}")
+		if d.Paths[path] == nil {
+			d.Paths[path] = map[string]*documentedOp{}
+		}
+		d.Paths[path][strings.ToLower(o.method)] = documented
+		groups[o.group] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		d.Tags = append(d.Tags, tag{name})
+	}
+	return json.MarshalIndent(d, "", "  ")
+}
+
+// wildcard matches a wildcard of http.ServeMux.
+var wildcard = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
+
+func (d *document) operation(o *operation, problem *jsonschema.Schema) (*documentedOp, error) {
+	op := &documentedOp{OperationID: o.name, Summary: o.summary, Tags: []string{o.group}, Description: o.describeScope(), Responses: map[string]body{
+		"default": {Description: "The request failed.", Content: map[string]media{mediaJSON: {problem}}}}}
+	if o.scope == access.Public && !o.ofSession {
+		op.Security = &[]map[string][]string{}
+	}
+	answer := media{}
+	if o.output != nil {
+		schema, err := d.schema(o.output)
+		if err != nil {
+			return nil, err
+		}
+		answer.Schema = schema
+	}
+	op.Responses["200"] = body{Description: "The answer.", Content: map[string]media{cmp.Or(o.media, mediaJSON): answer}}
+	hasBody := false
+	for i := range o.input.NumField() {
+		field := o.input.Field(i)
+		where, name := inPath, field.Tag.Get(inPath)
+		if name == "" {
+			where, name = inQuery, field.Tag.Get(inQuery)
+		}
+		if name == "" {
+			hasBody = true
+			continue
+		}
+		schema, err := jsonschema.ForType(field.Type, &jsonschema.ForOptions{TypeSchemas: textTypes()})
+		if err != nil {
+			return nil, err
+		}
+		op.Parameters = append(op.Parameters, parameter{Name: name, In: where, Required: where == inPath, Description: field.Tag.Get("jsonschema"), Schema: schema})
+	}
+	if hasBody && o.writes() {
+		schema, err := d.schema(o.input)
+		if err != nil {
+			return nil, err
+		}
+		op.RequestBody = &body{Required: len(schema.Required) > 0, Content: map[string]media{mediaJSON: {schema}}}
+	}
+	return op, nil
+}
+
+// describeScope says which token an operation needs.
+func (o *operation) describeScope() string {
+	switch {
+	case o.ofSession:
+		return "Needs a token with the scope session:ID of this session, or operate."
+	case o.scope == access.Public:
+		return "Needs no token."
+	case o.scope == access.Read:
+		return "Needs a token with the scope read, unless the server listens on loopback."
+	}
+	return "Needs a token with the scope " + string(o.scope) + "."
+}
+
+// schema returns the schema of a type. Fields that come from the URL have the JSON name "-", so they are not part of it.
+func (d *document) schema(t reflect.Type) (*jsonschema.Schema, error) {
+	return jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: textTypes()})
+}
+
+// textTypes returns the schemas of types that JSON has as text.
+func textTypes() map[reflect.Type]*jsonschema.Schema {
+	return map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+		reflect.TypeFor[signalbox.Hash]():  {Type: "string", Pattern: "^[0-9a-f]{64}$"},
+		reflect.TypeFor[signalbox.Event](): {Type: "object"},
+		reflect.TypeFor[json.RawMessage](): {},
+	}
+}
+
+// serveDocument serves the OpenAPI document.
+func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", mediaJSON)
+	w.Write(a.document)
+}

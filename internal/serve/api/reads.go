@@ -1,0 +1,101 @@
+package api
+
+import (
+	"net/http"
+
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/serve/access"
+)
+
+// none is the input of an operation without parameters.
+type none struct{}
+
+// taskInput names a work item.
+type taskInput struct {
+	Task string `path:"task" json:"-" jsonschema:"the work item: its id, or PLAN/ID if several plans have it"`
+}
+
+// list is an answer with several elements. It is an object, so that fields can be added.
+type list[T any] struct {
+	Items []T `json:"items"`
+}
+
+func listOf[T any](items []T) list[T] {
+	if items == nil {
+		items = []T{}
+	}
+	return list[T]{items}
+}
+
+func (a *API) addReads() {
+	const group = "inspect"
+	add(a, operation{method: http.MethodGet, path: "/status", name: "getStatus", group: group, scope: access.Read,
+		summary: "Returns what is going on: the plans, who works, what waits for you, and what it has cost."},
+		func(c call, _ none) (*inspect.Status, error) {
+			if err := a.refresh(c.ctx); err != nil {
+				return nil, err
+			}
+			return inspect.ReadStatus(c.ctx, a.box, a.opts.Now())
+		})
+	add(a, operation{method: http.MethodGet, path: "/work", name: "listWork", group: group, scope: access.Read,
+		summary: "Returns all work items, in the order in which they were opened."},
+		func(c call, in listInput) (list[inspect.Task], error) {
+			if err := a.refresh(c.ctx); err != nil {
+				return list[inspect.Task]{}, err
+			}
+			return listOf(a.tasks(in)), nil
+		})
+	add(a, operation{method: http.MethodGet, path: "/work/{task}", name: "getWork", group: group, scope: access.Read,
+		summary: "Returns a work item with its sessions, findings, checks, questions and costs."},
+		func(c call, in taskInput) (inspect.Details, error) {
+			w, err := a.find(c, in.Task)
+			if err != nil {
+				return inspect.Details{}, err
+			}
+			return inspect.ReadDetails(c.ctx, a.box, w, a.opts.Now())
+		})
+	add(a, operation{method: http.MethodGet, path: "/questions", name: "listQuestions", group: group, scope: access.Read,
+		summary: "Returns the questions that wait for an answer, and the merges that wait for approval."},
+		func(c call, in questionsInput) (list[crew.PendingQuestion], error) {
+			if err := a.refresh(c.ctx); err != nil {
+				return list[crew.PendingQuestion]{}, err
+			}
+			questions, err := crew.Questions(c.ctx, a.box, in.All)
+			return listOf(questions), err
+		})
+}
+
+type listInput struct {
+	Plan      string `query:"plan" json:"-" jsonschema:"only work of this plan"`
+	Phase     string `query:"phase" json:"-" jsonschema:"only work in this phase"`
+	Condition string `query:"condition" json:"-" jsonschema:"only work in this condition, such as working or asking"`
+}
+
+type questionsInput struct {
+	All bool `query:"all" json:"-" jsonschema:"answered questions too"`
+}
+
+// tasks returns the work items that a caller asks for.
+func (a *API) tasks(in listInput) (tasks []inspect.Task) {
+	now := a.opts.Now()
+	a.box.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			t := inspect.NewTask(s, w, now)
+			if (in.Plan == "" || in.Plan == t.Plan) && (in.Phase == "" || in.Phase == string(t.Phase)) && (in.Condition == "" || in.Condition == string(t.Condition)) {
+				tasks = append(tasks, t)
+			}
+		}
+	})
+	return tasks
+}
+
+// find returns a work item by the name that a caller gave.
+func (a *API) find(c call, name string) (w *rules.Work, err error) {
+	if err := a.refresh(c.ctx); err != nil {
+		return nil, err
+	}
+	a.box.Engine.View(func(s *rules.State) { w, err = s.Find(name) })
+	return w, err
+}

@@ -1,0 +1,129 @@
+// Package serve serves a box over HTTP on one port: the API, the stream of events, and health checks.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/api"
+	"signalbox/internal/serve/stream"
+)
+
+// Limits of the server.
+const (
+	headerTimeout   = 10 * time.Second // for reading the headers of a request
+	idleTimeout     = 2 * time.Minute  // of a connection without requests
+	shutdownTimeout = 5 * time.Second  // for requests that are being answered
+	maxHeader       = 64 << 10
+)
+
+// Options configures a server.
+type Options struct {
+	// API configures the API.
+	API api.Options
+	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names.
+	Hosts []string
+	// PublicReads allows reading without a token. Use it only for a listener on loopback.
+	PublicReads bool
+	// TLS has the certificate; nil means that the connection is not encrypted.
+	TLS *tls.Config
+	// Following means that the engine of the box already follows the ledger and that it is signed, as in a run.
+	Following bool
+	// Log receives diagnostics; nil discards them.
+	Log *slog.Logger
+}
+
+// Server serves an open box.
+type Server struct {
+	box  *box.Box
+	hub  *stream.Hub
+	opts Options
+	mux  *http.ServeMux
+}
+
+// New returns a server for an open box, which must stay open until Serve has returned.
+func New(b *box.Box, opts Options) (*Server, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.API.Log == nil {
+		opts.API.Log = opts.Log
+	}
+	s := &Server{box: b, hub: stream.NewHub(b.Journal, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
+	guard := access.NewGuard(access.NewStore(b.Dir), &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Now: opts.API.Now})
+	a, err := api.New(b, guard, s.hub, &opts.API)
+	if err != nil {
+		return nil, err
+	}
+	a.Register(s.mux)
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
+	s.mux.HandleFunc("GET /readyz", s.ready)
+	return s, nil
+}
+
+// ready reports whether the server can answer: whether the ledger can be read.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+	if err := s.box.Engine.Refresh(r.Context()); err != nil {
+		s.opts.Log.Warn("the ledger cannot be read", "error", err)
+		answerText(w, http.StatusServiceUnavailable, "the ledger cannot be read\n")
+		return
+	}
+	answerText(w, http.StatusOK, "ok\n")
+}
+
+func answerText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	w.Write([]byte(text))
+}
+
+// Serve serves until ctx is done, and then returns nil after the requests in progress, or until the listener or the ledger fails.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var background sync.WaitGroup
+	defer background.Wait()
+	defer cancel(nil)
+	background.Go(func() { cancel(s.hub.Run(ctx)) })
+	if !s.opts.Following {
+		background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
+		background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
+	}
+	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, TLSConfig: s.opts.TLS,
+		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
+	stopped := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(stopped)
+		timeout, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+		defer cancel()
+		if server.Shutdown(timeout) != nil {
+			server.Close()
+		}
+	})
+	var err error
+	if s.opts.TLS != nil {
+		err = server.ServeTLS(l, "", "")
+	} else {
+		err = server.Serve(l)
+	}
+	if !stop() {
+		<-stopped
+	}
+	if cause := context.Cause(ctx); errors.Is(err, http.ErrServerClosed) {
+		if errors.Is(cause, context.Canceled) {
+			return nil
+		}
+		return cause
+	}
+	return err
+}
