@@ -77,8 +77,8 @@ type commands struct {
 
 	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
 	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
-	Serve     serveCommand      `cmd:"" help:"Serve the box over HTTP: an API and a stream of events."`
-	Token     tokenCommands     `cmd:"" help:"Create, list and revoke tokens for the HTTP API."`
+	Serve     serveCommand      `cmd:"" help:"Serve a dashboard and an API over HTTP."`
+	Token     tokenCommands     `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 
 	Backup   backupCommand    `cmd:"" help:"Write a backup of a box to a file."`
 	Restore  restoreCommand   `cmd:"" help:"Restore a box from a backup."`
@@ -86,7 +86,6 @@ type commands struct {
 	Rehearse rehearseCommands `cmd:"" help:"Run scripted agents and models."`
 	Version  versionCommand   `cmd:"" help:"Print the version."`
 
-	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
 	Manual     manualCommand     `cmd:"" help:"Write the manual pages into a folder."`
 

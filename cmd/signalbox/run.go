@@ -365,17 +365,13 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 	case o.RunCancelled:
 		hint = "undo the cancellation with signalbox retry"
 	case o.Standing == rules.StandingPaused:
-		hint = "end the pause with " + o.ResumeCommand() + ", and run the same command again"
+		hint = "end the pause with signalbox resume"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:
-		hint = "see signalbox questions; answer with signalbox answer, and for merges: " + crew.ApprovalCommands("TASK")
+		hint = "see signalbox questions; answer with signalbox answer, and approve merges with signalbox approve"
 	case len(o.Questions) > 0:
 		hint = "see signalbox questions, and answer with signalbox answer"
 	case len(o.Approvals) > 0:
-		task := "TASK"
-		if len(o.Approvals) == 1 {
-			task = o.Approvals[0]
-		}
-		hint = crew.ApprovalCommands(task)
+		hint = "approve the merge with signalbox approve TASK"
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
 }

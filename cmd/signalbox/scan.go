@@ -197,11 +197,3 @@ func deref[T any](p *T) (v T) {
 	}
 	return v
 }
-
-func names[T ~string](values []T) []string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	return words
-}

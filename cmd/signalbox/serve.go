@@ -5,10 +5,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/run/show"
 	"signalbox/internal/serve"
+	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/certificate"
 )
@@ -22,14 +25,15 @@ type serveCommand struct {
 }
 
 func (serveCommand) Help() string {
-	return `Serves the box over HTTP until you press Ctrl-C: the API at /api/v1, with its description at /api/v1/openapi.json, and the events of the ledger as a stream at /api/v1/events. docs/api.md describes it.
+	return `Serves the box over HTTP until you press Ctrl-C: a dashboard for people, and an API for programs at /api/v1, with its description at /api/v1/openapi.json and the events of the ledger as a stream at /api/v1/events. docs/dashboard.md and docs/api.md describe them.
 
-Every request that changes something needs a token, even on the loopback, because the shell of an agent can reach it; signalbox token create makes one. Reading needs a token if other machines can reach the server. Then the connection is also encrypted: with your certificate, or with a self-signed one whose fingerprint is printed.
+Everything that changes something needs a login or a token, even on the loopback, because the shell of an agent can reach it. The link that is printed logs a browser in, once; signalbox token link prints another one, and signalbox token create makes a token for a program. Reading needs one too if other machines can reach the server. Then the connection is also encrypted: with your certificate, or with a self-signed one whose fingerprint is printed.
 
 Examples:
 
     signalbox serve
     signalbox serve --listen 0.0.0.0:7700 --host box.example.com --tls-cert cert.pem --tls-key key.pem
+    signalbox token link
     curl http://127.0.0.1:7700/api/v1/status`
 }
 
@@ -56,8 +60,8 @@ func (c *serveCommand) serve(ctx context.Context, p *program, b *box.Box) error 
 		hosts = append(hosts, host)
 	}
 	s, err := serve.New(b, serve.Options{
-		API:   api.Options{Root: p.projectRoot(c.boxFlag, b.Dir), Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
-		Hosts: hosts, PublicReads: loopback, TLS: secure, Log: slog.New(warnings{p}),
+		API:     api.Options{Root: p.projectRoot(c.boxFlag, b.Dir), Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
+		Project: p.projectName(c.boxFlag, b.Dir), Hosts: hosts, PublicReads: loopback, TLS: secure, Log: slog.New(warnings{p}),
 	})
 	if err != nil {
 		return err
@@ -70,8 +74,23 @@ func (c *serveCommand) serve(ctx context.Context, p *program, b *box.Box) error 
 	if secure != nil {
 		scheme = "https"
 	}
-	p.notef("serving the API at %s://%s%s; press Ctrl-C to stop", scheme, l.Addr(), api.Prefix)
+	address := fmt.Sprintf("%s://%s", scheme, l.Addr())
+	link, err := newLink(ctx, access.NewStore(b.Dir), address, access.Operate)
+	if err != nil {
+		return err
+	}
+	p.notef("serving the dashboard at %s and the API at %s%s; press Ctrl-C to stop", address, address, api.Prefix)
+	p.notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
 	return s.Serve(ctx, l)
+}
+
+// projectName returns the name of the folder of the project.
+func (p *program) projectName(f boxFlag, boxDir string) string {
+	root, err := filepath.Abs(p.projectRoot(f, boxDir))
+	if err != nil {
+		return "signalbox"
+	}
+	return filepath.Base(root)
 }
 
 // tls returns the configuration of TLS, nil on loopback unless a certificate is given.

@@ -48,7 +48,7 @@ func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop f
 	b.t.Helper()
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // and never stopped: a late interrupt would kill the tests
 	found := make(chan []string, 1)
-	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the API at (\S+)/api/v1;`), found: found}
+	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+) and the API at \S+/api/v1;`), found: found}
 	p, _, _ := b.program(append([]string{"serve"}, args...)...)
 	p.stderr = notes
 	ended := make(chan int, 1)
@@ -103,6 +103,9 @@ func TestServe(t *testing.T) {
 		if status, body := fetch(t, http.DefaultClient, "GET", url+path, "", ""); status != 200 || body != "ok\n" {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
+	}
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", "", ""); status != 200 || !strings.Contains(body, "<h1>Board</h1>") {
+		t.Errorf("board: %d %s", status, body)
 	}
 	const open = `{"work":"t1"}`
 	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", "", open); status != 401 {

@@ -300,6 +300,7 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 
 	shown("token create", hostile, "--scope", "read")
 	shown("token create", "reader", "--scope", hostile)
+	shown("token link", "--scope", hostile)
 	quiet("token list")
 	shown("token revoke", hostile)
 

@@ -3,15 +3,19 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/box"
 	"signalbox/internal/serve/access"
 )
 
 type tokenCommands struct {
 	Create tokenCreateCommand `cmd:"" help:"Create a token and print it."`
+	Link   tokenLinkCommand   `cmd:"" help:"Print a link that logs a browser in."`
 	List   tokenListCommand   `cmd:"" help:"List the tokens."`
 	Revoke tokenRevokeCommand `cmd:"" help:"Revoke a token."`
 }
@@ -28,9 +32,10 @@ The name of a token is the actor on the ledger. Only a digest of it is stored, i
 
 Examples:
 
-    signalbox token create dashboard --scope read
+    signalbox token create monitor --scope read
+    signalbox token link
     signalbox token list
-    signalbox token revoke dashboard`
+    signalbox token revoke monitor`
 }
 
 type tokenCreateCommand struct {
@@ -50,9 +55,48 @@ Examples:
     TOKEN=$(signalbox token create phone --scope answer)`
 }
 
+type tokenLinkCommand struct {
+	boxFlag
+	Scope   string   `default:"operate" help:"What the browser may do: read, answer or operate."`
+	Address nonEmpty `default:"http://127.0.0.1:7700" placeholder:"URL" help:"The address of the server, as signalbox serve prints it."`
+}
+
+func (tokenLinkCommand) Help() string {
+	return `Prints a link that logs a browser in at signalbox serve. It works once, within 15 minutes. The browser stays logged in for 30 days, or until you revoke its token: signalbox token list shows it.
+
+Examples:
+
+    signalbox token link
+    signalbox token link --scope answer --address https://box.example.com:7700`
+}
+
+func (c *tokenLinkCommand) Run(p *program) error {
+	store, err := p.tokens(c.boxFlag)
+	if err != nil {
+		return err
+	}
+	scope, err := access.ParseScope(c.Scope)
+	if err != nil {
+		return err
+	}
+	link, err := newLink(context.Background(), store, strings.TrimSuffix(string(c.Address), "/"), scope)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.out, link)
+	return err
+}
+
+// newLink creates a link that logs a browser in at a server.
+func newLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string, error) {
+	secret, err := store.NewLink(ctx, box.NewID("browser"), scope, time.Now().UTC().Truncate(time.Second))
+	return address + "/login?link=" + url.QueryEscape(secret), err
+}
+
 // tokenView is a token as JSON.
 type tokenView struct {
 	Name    string       `json:"name"`
+	Kind    access.Kind  `json:"kind"`
 	Scope   access.Scope `json:"scope"`
 	Created time.Time    `json:"created"`
 	Expires *time.Time   `json:"expires"`
@@ -61,7 +105,7 @@ type tokenView struct {
 }
 
 func viewToken(t access.Token) tokenView {
-	v := tokenView{Name: t.Name, Scope: t.Scope, Created: t.Created}
+	v := tokenView{Name: t.Name, Kind: t.Kind, Scope: t.Scope, Created: t.Created}
 	if !t.Expires.IsZero() {
 		v.Expires = &t.Expires
 	}
@@ -144,13 +188,13 @@ func (c *tokenListCommand) Run(p *program) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tSCOPE\tCREATED\tEXPIRES")
+	fmt.Fprintln(w, "NAME\tKIND\tSCOPE\tCREATED\tEXPIRES")
 	for _, t := range tokens {
 		expires := "never"
 		if !t.Expires.IsZero() {
 			expires = t.Expires.Format(time.DateTime)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, t.Scope, t.Created.Format(time.DateTime), expires)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Kind, t.Scope, t.Created.Format(time.DateTime), expires)
 	}
 	return w.Flush()
 }

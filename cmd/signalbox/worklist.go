@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"text/tabwriter"
 	"time"
 
 	"signalbox/internal/core/box"
@@ -11,7 +12,6 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
-	"signalbox/internal/run/show"
 )
 
 type workListCommand struct {
@@ -63,7 +63,8 @@ func (c *workListCommand) Run(p *program) error {
 }
 
 func (p *program) printWorkList(list []rules.WorkView) error {
-	rows := [][]string{{"WORK", "PHASE", "HELD BY", "UNTIL", "TITLE"}}
+	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WORK\tPHASE\tHELD BY\tUNTIL\tTITLE")
 	for _, w := range list {
 		holder, until := "-", "-"
 		if w.Lease != nil {
@@ -74,23 +75,9 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 		if w.BlockedFrom != nil {
 			phase += " from " + string(*w.BlockedFrom)
 		}
-		rows = append(rows, []string{w.ID, phase, holder, until, show.OnScreen(w.Title)})
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", w.ID, phase, holder, until, printable(w.Title))
 	}
-	width := p.renderOptions().Width
-	lines := show.Table(rows, width)
-	for i, line := range lines {
-		if width > 0 { // ids and phases alone can be too long
-			lines[i] = show.Cut(line, width)
-		}
-	}
-	return p.printLines(lines)
-}
-
-func (p *program) printLines(lines []string) error {
-	for _, line := range lines {
-		fmt.Fprintln(p.out, line)
-	}
-	return nil // run reports a write error
+	return t.Flush()
 }
 
 func (c *workShowCommand) Run(p *program) error {

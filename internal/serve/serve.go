@@ -1,4 +1,4 @@
-// Package serve serves a box over HTTP on one port: the API, the stream of events, and health checks.
+// Package serve serves a box over HTTP on one port: the dashboard, the API, the stream of events, and health checks.
 package serve
 
 import (
@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
+	"signalbox/internal/serve/dashboard"
 	"signalbox/internal/serve/stream"
 )
 
@@ -30,6 +31,8 @@ const (
 type Options struct {
 	// API configures the API.
 	API api.Options
+	// Project is the name of the project, for the titles of pages.
+	Project string
 	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names.
 	Hosts []string
 	// PublicReads allows reading without a token. Use it only for a listener on loopback.
@@ -65,6 +68,11 @@ func New(b *box.Box, opts Options) (*Server, error) {
 		return nil, err
 	}
 	a.Register(s.mux)
+	pages, err := dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Log: opts.Log, Now: opts.API.Now})
+	if err != nil {
+		return nil, err
+	}
+	pages.Register(s.mux)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	return s, nil

@@ -4,7 +4,6 @@ package manual
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -57,7 +56,7 @@ func (w *writer) overview(app *kong.Node) Page {
 	}
 	w.section("OPTIONS")
 	w.flags(app.Flags)
-	w.examples(examples, w.section)
+	w.examples(examples)
 	return w.end(w.program)
 }
 
@@ -69,8 +68,8 @@ func (w *writer) page(command *kong.Node) Page {
 	w.section("DESCRIPTION")
 	about, examples := splitExamples(command.Detail)
 	w.prose(about)
-	w.arguments(command, w.section)
-	w.examples(examples, w.section)
+	w.arguments(command)
+	w.examples(examples)
 	for _, child := range visible(command) {
 		w.subcommand(child)
 	}
@@ -112,22 +111,16 @@ func (w *writer) subcommand(command *kong.Node) {
 		about = command.Help
 	}
 	w.prose(about)
-	w.arguments(command, w.subsection)
-	w.examples(examples, w.subsection)
+	w.arguments(command)
+	w.examples(examples)
 	for _, child := range visible(command) {
 		w.subcommand(child)
 	}
 }
 
-// arguments writes the arguments and flags of a command under a heading.
-func (w *writer) arguments(command *kong.Node, heading func(string)) {
-	shown := func(v *kong.Value) bool { return !v.Tag.Hidden }
-	if !slices.ContainsFunc(command.Positional, shown) && !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return !f.Hidden }) {
-		return
-	}
-	heading("OPTIONS")
+func (w *writer) arguments(command *kong.Node) {
 	for _, argument := range command.Positional {
-		if shown(argument) {
+		if !argument.Tag.Hidden {
 			w.item(escape(argument.Summary()), argument.Help)
 		}
 	}
@@ -156,11 +149,11 @@ func splitExamples(detail string) (about, examples string) {
 	return strings.TrimSpace(about), strings.Trim(examples, "\n")
 }
 
-func (w *writer) examples(text string, heading func(string)) {
+func (w *writer) examples(text string) {
 	if text == "" {
 		return
 	}
-	heading("EXAMPLES")
+	w.text(".PP\nExamples:\n")
 	w.prose(text)
 }
 
@@ -192,8 +185,6 @@ func (w *writer) start(name, purpose string) {
 func (w *writer) end(name string) Page { return Page{Name: name + ".1", Text: []byte(w.b.String())} }
 
 func (w *writer) section(title string) { w.text(".SH \"" + escape(title) + "\"\n") }
-
-func (w *writer) subsection(title string) { w.text(".SS \"" + escape(title) + "\"\n") }
 
 func (w *writer) item(title, text string) { fmt.Fprintf(&w.b, ".TP\n%s\n%s\n", title, escape(text)) }
 

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"strings"
 	"time"
 
 	"signalbox"
@@ -215,18 +214,6 @@ type CheckRow struct {
 // Name returns the check and the environment, as check|environment.
 func (r CheckRow) Name() string { return r.Check + "|" + r.Environment }
 
-// ChecksInWords returns names of checks, as check|environment, for people: "unit tests on linux".
-func ChecksInWords(names []string) []string {
-	words := make([]string, len(names))
-	for i, name := range names {
-		words[i] = name
-		if at := strings.LastIndex(name, "|"); at >= 0 {
-			words[i] = name[:at] + " on " + name[at+1:]
-		}
-	}
-	return words
-}
-
 // SetupRan records that a command ran that makes a worktree ready to work in, or that something else that a worktree needs failed.
 type SetupRan struct {
 	Epoch uint64 `json:"epoch"`
@@ -242,8 +229,6 @@ type SetupRan struct {
 	Sandbox  Sandbox        `json:"sandbox,omitzero"`
 	// Restored is the list of tracked files that the command changed and that were put back.
 	Restored []string `json:"restored,omitempty"`
-	// OfTask is true if it failed because of what the task changed: it passes on the base.
-	OfTask bool `json:"of_task,omitempty"`
 }
 
 // MergeRequested asks the merger to merge the work into the base.

@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -84,7 +85,10 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 	s.restoreBranch(ctx, w.Task.Commit, expected...)
 	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: s.crew.knownBase(), Message: mergeMessage(w)}
 	request.Check = func(ctx context.Context, dir string) error {
-		rows, body, err := s.prepareAndCheck(ctx, dir)
+		if err := s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome}); err != nil {
+			return err
+		}
+		rows, body, err := s.runChecks(ctx, dir)
 		command.Rows, command.Body = rows, body
 		if err != nil {
 			return err

@@ -215,7 +215,7 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, crew.ApprovalText(s, id), crew.ApprovalCommands(id))
+		fmt.Fprintf(text, "\n%s %s\n    signalbox approve %s\n", id, crew.ApprovalText(s, id), id)
 	}
 	switch st.Standing {
 	case rules.StandingComplete:

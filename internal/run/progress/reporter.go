@@ -106,7 +106,7 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 		}
 		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly)
 	case rules.StandingPaused:
-		return "paused: " + strings.Join(st.Reasons, "; ") + "; end the pause with: " + st.ResumeCommand()
+		return "paused: " + strings.Join(st.Reasons, "; ") + "; continue with: signalbox resume"
 	case rules.StandingStuck:
 		return "stuck: " + strings.Join(st.Reasons, "; ")
 	}

@@ -1,0 +1,285 @@
+// Package dashboard serves pages that show a box and take the decisions of the human: server-rendered HTML, one style sheet, and a small
+// script for live updates. The pages work without the script, without the internet, and on a phone.
+//
+// Text of agents is data: html/template escapes it, it is isolated from the direction of the text around it, and the content policy allows
+// neither inline scripts nor inline styles.
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/serve/access"
+)
+
+//go:embed templates static
+var files embed.FS
+
+// policy is the content policy of every page: nothing from elsewhere, and nothing inline.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// Options configures a dashboard.
+type Options struct {
+	// Root is the folder of the project, and Name its name in titles.
+	Root, Name string
+	// Log receives diagnostics; nil discards them.
+	Log *slog.Logger
+	// Now returns the time; nil means time.Now.
+	Now func() time.Time
+}
+
+// Dashboard serves the pages of a box.
+type Dashboard struct {
+	box   *box.Box
+	guard *access.Guard
+	opts  Options
+	pages map[string]*template.Template
+}
+
+// New returns a dashboard for an open box, whose engine must follow the ledger.
+func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}}
+	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := fs.Glob(files, "templates/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		page, err := template.Must(layout.Clone()).ParseFS(files, name)
+		if err != nil {
+			return nil, err
+		}
+		d.pages[strings.TrimSuffix(strings.TrimPrefix(name, "templates/"), ".html")] = page
+	}
+	return d, nil
+}
+
+// Register adds the pages to a server.
+func (d *Dashboard) Register(mux *http.ServeMux) {
+	d.page(mux, "GET /{$}", access.Read, d.inbox)
+	d.page(mux, "GET /board", access.Read, d.board)
+	d.page(mux, "GET /work/{task}", access.Read, d.task)
+	d.page(mux, "GET /work/{task}/diff", access.Read, d.diff)
+	d.page(mux, "GET /work/{task}/log", access.Read, d.log)
+	d.page(mux, "GET /run", access.Read, d.run)
+	d.page(mux, "GET /crew", access.Read, d.crew)
+	d.page(mux, "GET /cost", access.Read, d.cost)
+	d.page(mux, "GET /ledger", access.Read, d.ledger)
+	d.page(mux, "GET /ledger/{seq}", access.Read, d.event)
+	d.page(mux, "GET /login", access.Public, d.login)
+	d.form(mux, "POST /questions/{question}/answer", access.Answer, d.answer)
+	d.form(mux, "POST /work/{task}/approve", access.Answer, d.approve)
+	d.form(mux, "POST /work/{task}/reject", access.Answer, d.rework)
+	d.form(mux, "POST /work/{task}/rework", access.Answer, d.rework)
+	d.form(mux, "POST /work/{task}/tell", access.Answer, d.tell)
+	d.form(mux, "POST /work/{task}/order", access.Operate, d.order)
+	mux.HandleFunc("POST /login", d.logIn)
+	mux.HandleFunc("POST /logout", d.logOut)
+	static, err := fs.Sub(files, "static")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	mux.Handle("GET /static/", d.headers(http.StripPrefix("/static/", http.FileServerFS(static))))
+}
+
+// headers sets the headers of every answer.
+func (d *Dashboard) headers(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func setHeaders(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// view is what a page shows: the name of its template, its title and its data.
+type view struct {
+	template, title string
+	data            any
+	status          int // 0 means 200
+}
+
+// frame is what every page has.
+type frame struct {
+	Title, Project, Page string
+	Caller               access.Caller
+	// MayAnswer and MayOperate say what the caller may do. Forms that would be refused are not shown.
+	MayAnswer, MayOperate bool
+	Waiting               int
+	Standing              string
+	Seq                   uint64
+	Data                  any
+}
+
+// page adds a page.
+func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope, show func(context.Context, *http.Request) (view, error)) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w)
+		w.Header().Set("Cache-Control", "no-store")
+		caller, err := d.guard.Check(r, scope, false)
+		if denied := (*access.DeniedError)(nil); errors.As(err, &denied) && denied.Status == http.StatusUnauthorized {
+			d.render(w, r, caller, view{template: "login", title: "Log in", status: http.StatusUnauthorized})
+			return
+		}
+		if err == nil {
+			err = d.box.Engine.Refresh(r.Context())
+		}
+		var v view
+		if err == nil {
+			v, err = show(r.Context(), r)
+		}
+		if err != nil {
+			d.fail(w, r, caller, err)
+			return
+		}
+		d.render(w, r, caller, v)
+	})
+}
+
+// form adds a form that changes something, and then leads back to the page that it is on.
+func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope, do func(*http.Request, access.Caller) error) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		setHeaders(w)
+		caller, err := d.guard.Check(r, scope, true)
+		if err == nil {
+			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+			if err = r.ParseForm(); err != nil {
+				err = &access.DeniedError{Status: http.StatusBadRequest, Message: "the form is incomplete or too large"}
+			}
+		}
+		if err == nil {
+			err = do(r, caller)
+		}
+		if err != nil {
+			d.fail(w, r, caller, err)
+			return
+		}
+		http.Redirect(w, r, backTo(r.PostForm.Get("back")), http.StatusSeeOther)
+	})
+}
+
+// maxForm is the largest form. Answers are text of people.
+const maxForm = 256 << 10
+
+// backTo returns a path of this server, never another address.
+func backTo(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") {
+		return "/"
+	}
+	return path
+}
+
+// render writes a page.
+func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
+	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
+	if v.template != "login" {
+		d.box.Engine.View(func(s *rules.State) {
+			st := inspect.NewStatus(s, d.opts.Now())
+			f.Waiting, f.Standing, f.Seq = len(st.Requests), string(st.Standing), st.Events
+		})
+	}
+	var buf bytes.Buffer
+	if err := d.pages[v.template].ExecuteTemplate(&buf, "layout.html", f); err != nil {
+		d.opts.Log.Error("a page cannot be rendered", "page", v.template, "error", err)
+		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if v.status != 0 {
+		w.WriteHeader(v.status)
+	}
+	w.Write(buf.Bytes())
+}
+
+// problem is an error for a person.
+type problem struct{ Message, Hint string }
+
+// fail shows an error.
+func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, caller access.Caller, err error) {
+	if r.Context().Err() != nil {
+		return // the client has left
+	}
+	status := http.StatusUnprocessableEntity
+	denied := (*access.DeniedError)(nil)
+	switch {
+	case errors.As(err, &denied):
+		status = denied.Status
+	case signalbox.CodeOf(err) == signalbox.CodeNotFound:
+		status = http.StatusNotFound
+	case signalbox.CodeOf(err) == signalbox.CodeConflict:
+		status = http.StatusConflict
+	case signalbox.CodeOf(err) == 0:
+		status = http.StatusInternalServerError
+		d.opts.Log.Error("a page failed", "path", r.URL.Path, "error", err)
+	}
+	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: problem{err.Error(), signalbox.HintOf(err)}, status: status})
+}
+
+// find returns the work item that a path names.
+func (d *Dashboard) find(name string) (w *rules.Work, err error) {
+	d.box.Engine.View(func(s *rules.State) { w, err = s.Find(name) })
+	return w, err
+}
+
+func (d *Dashboard) login(_ context.Context, r *http.Request) (view, error) {
+	return view{template: "login", title: "Log in", data: r.URL.Query().Get("link")}, nil
+}
+
+// logIn logs a browser in. It takes a form, not a link alone, so that programs that follow links do not use it up.
+func (d *Dashboard) logIn(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w)
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := d.guard.LogIn(w, r, r.PostFormValue("link")); err != nil {
+		d.fail(w, r, access.Caller{}, err)
+		return
+	}
+	http.Redirect(w, r, "/", http.StatusSeeOther)
+}
+
+func (d *Dashboard) logOut(w http.ResponseWriter, r *http.Request) {
+	setHeaders(w)
+	if err := d.guard.LogOut(w, r); err != nil {
+		d.fail(w, r, access.Caller{}, err)
+		return
+	}
+	http.Redirect(w, r, "/login", http.StatusSeeOther)
+}
+
+// usage returns an error about a form.
+func usage(format string, args ...any) error {
+	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...)}
+}
+
+func notFound(format string, args ...any) error {
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,434 @@
+package dashboard
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/serve/access"
+)
+
+// hostile is text that tries to become markup, to command a terminal, and to turn the direction of the text around it.
+const hostile = "pwned <script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover=x \x1b[31m\u202e</pre></title></textarea><svg onload=alert(3)> {{.}}"
+
+// onlyText is hostile without control characters, which the rules do not accept in a title.
+const onlyText = "pwned <script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover=x \u202e</pre></title></textarea>"
+
+// stage is a dashboard on a real box with a plan: T1 waits for approval, T2 asks a question, T3 was sent back by the critic.
+type stage struct {
+	t     testing.TB
+	box   *box.Box
+	store *access.Store
+	url   string
+	held  map[string]rules.Answer
+}
+
+func newStage(t testing.TB) *stage {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), box.FolderName)
+	opts := &box.Options{KeyFile: filepath.Join(filepath.Dir(dir), "box.key")}
+	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
+		t.Fatal(err)
+	}
+	b, err := box.Open(t.Context(), dir, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}}
+	s.perform()
+	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	d.Register(mux)
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+func (s *stage) do(c rules.Command) rules.Answer {
+	s.t.Helper()
+	answer, err := s.box.Engine.Do(s.t.Context(), c)
+	if err != nil {
+		s.t.Fatalf("%#v: %v", c, err)
+	}
+	return answer
+}
+
+func (s *stage) blob(text string) signalbox.Hash {
+	s.t.Helper()
+	digest, err := s.box.Engine.PutBlob(s.t.Context(), strings.NewReader(text))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return digest
+}
+
+func (s *stage) start(role signalbox.Role, work string) {
+	s.t.Helper()
+	session := fmt.Sprintf("w-1.%d", s.box.Engine.Tail().Seq)
+	a := s.do(rules.Dispatch{Roles: []signalbox.Role{role}, Session: session, Actor: "crew", Lease: "l-" + session})
+	if a.Work != work {
+		s.t.Fatalf("dispatched %s for %s, not %s", role, a.Work, work)
+	}
+	s.held[work] = a
+	if role != signalbox.RoleCI && role != signalbox.RoleMerger {
+		s.do(rules.StartAgent{Session: session, Epoch: a.Lease.Epoch, Agent: "claude"})
+	}
+}
+
+func (s *stage) say(work, signal, summary string) {
+	s.t.Helper()
+	a := s.held[work]
+	s.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: signal, Named: work, Fields: rules.SignalFields{Summary: summary},
+		Turn: &rules.Turn{Output: s.blob("claude says: " + hostile + "\n"), Spent: rules.Spent{Tokens: 2100, CostMicros: 70_000, Time: time.Second}}})
+}
+
+func (s *stage) check(work string, passed bool) {
+	s.t.Helper()
+	s.start(signalbox.RoleCI, work)
+	a := s.held[work]
+	row := rules.CheckRow{Check: "test", Environment: "linux", Passed: passed}
+	if !passed {
+		row.Exit, row.Output = 1, s.blob(hostile)
+	}
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0", Rows: []rules.CheckRow{row}})
+}
+
+func (s *stage) develop(work string) {
+	s.t.Helper()
+	s.start(signalbox.RoleDeveloper, work)
+	s.say(work, "ready_for_review", onlyText)
+	s.check(work, true)
+}
+
+func (s *stage) perform() {
+	s.t.Helper()
+	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits(), ApproveMerge: true}
+	for _, role := range rules.DispatchRoles() {
+		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
+	}
+	s.do(rules.Configure{Policy: policy, Actor: "op"})
+	var tasks []rules.PlanTask
+	for _, id := range []string{"T1", "T2", "T3"} {
+		tasks = append(tasks, rules.PlanTask{ID: id, Title: id + " " + onlyText, Text: s.blob(id)})
+	}
+	for !s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: onlyText, ID: "counter", Source: "counter.md", Tasks: tasks, Actor: "op"}).Plan.Loaded {
+	}
+	s.check("B-1", true)
+	s.develop("T1")
+	s.start(signalbox.RoleCritic, "T1")
+	s.say("T1", "review_passed", "")
+	s.start(signalbox.RoleAuditor, "T1")
+	s.say("T1", "audit_passed", "")
+	s.start(signalbox.RoleDeveloper, "T2")
+	s.say("T2", "divine_clarification", hostile)
+	s.start(signalbox.RoleDeveloper, "T3")
+	s.say("T3", "ready_for_review", onlyText)
+	s.check("T3", false)
+}
+
+// logIn returns a client of a browser that has logged in with a scope.
+func (s *stage) logIn(scope access.Scope) *http.Client {
+	s.t.Helper()
+	link, err := s.store.NewLink(s.t.Context(), box.NewID("browser"), scope, time.Now())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.PostForm(s.url+"/login", url.Values{"link": {link}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
+		s.t.Fatalf("logging in: %d, %v", answer.StatusCode, answer.Cookies())
+	}
+	cookie := answer.Cookies()[0]
+	client.Transport = addsCookie{cookie}
+	return client
+}
+
+type addsCookie struct{ cookie *http.Cookie }
+
+func (a addsCookie) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.AddCookie(a.cookie)
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+func (s *stage) get(client *http.Client, path string) (int, http.Header, string) {
+	s.t.Helper()
+	answer, err := client.Get(s.url + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, string(body)
+}
+
+func (s *stage) post(client *http.Client, path string, form url.Values, headers ...string) (int, string) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+// pages are all pages, and whether each shows text of agents.
+func (s *stage) pages() map[string]bool {
+	return map[string]bool{
+		"/": true, "/board": true, "/run": true, "/crew": false, "/cost": true, "/ledger": false, "/ledger/3": true, "/work/T1": true, "/work/T2": true,
+		"/work/T3": true, "/work/T2/log": true, "/work/T2/log?session=0": true, "/login": false, "/login?link=%3Cscript%3E": false, "/work/none": false,
+	}
+}
+
+var (
+	inlineScript = regexp.MustCompile(`(?i)<script(>| [^>]*>[^<])`)
+	handler      = regexp.MustCompile(`(?i)<[a-z]+[^<>"]*("[^"]*"[^<>"]*)*\son[a-z]+\s*=`)
+	inlineStyle  = regexp.MustCompile(`(?i)<[a-z]+[^<>"]*("[^"]*"[^<>"]*)*\sstyle\s*=|<style`)
+)
+
+// TestHostileTextStaysText shows hostile text in every field that an agent or a plan controls, on every page.
+func TestHostileTextStaysText(t *testing.T) {
+	s := newStage(t)
+	for _, client := range []*http.Client{http.DefaultClient, s.logIn(access.Operate)} {
+		for path, shows := range s.pages() {
+			status, header, body := s.get(client, path)
+			if want := map[bool]int{true: 200, false: 404}[path != "/work/none"]; status != want {
+				t.Errorf("%s: status %d, want %d", path, status, want)
+			}
+			if got := header.Get("Content-Security-Policy"); got != policy || strings.Contains(got, "unsafe") {
+				t.Errorf("%s: policy %q", path, got)
+			}
+			if shows && strings.Count(body, "pwned") < 3 { // the title of the page has it twice
+				t.Errorf("%s does not show the hostile text, so this proves nothing", path)
+			}
+			for name, pattern := range map[string]*regexp.Regexp{"an inline script": inlineScript, "an inline handler": handler, "an inline style": inlineStyle} {
+				if found := pattern.FindString(strings.ReplaceAll(body, `<script src="/static/live.js" defer></script>`, "")); found != "" {
+					t.Errorf("%s has %s: %q", path, name, found)
+				}
+			}
+			for _, raw := range []string{"<script>alert", "<img", "<svg onload", "\x1b", "\u202e"} {
+				if strings.Contains(body, raw) {
+					t.Errorf("%s contains %q", path, raw)
+				}
+			}
+		}
+	}
+}
+
+func TestAnswerReachesTheAgent(t *testing.T) {
+	s := newStage(t)
+	client := s.logIn(access.Answer)
+	if _, _, page := s.get(client, "/"); !strings.Contains(page, `action="/questions/Q-1/answer"`) {
+		t.Fatal("the inbox has no form for the question")
+	}
+	if _, _, page := s.get(http.DefaultClient, "/"); strings.Contains(page, "<textarea") {
+		t.Error("the inbox has a form for somebody who has not logged in")
+	}
+	if status, body := s.post(client, "/questions/Q-1/answer", url.Values{"text": {"two\r\ndecimals"}, "back": {"/"}}); status != http.StatusSeeOther {
+		t.Fatalf("answer: %d %s", status, body)
+	}
+	s.box.Engine.View(func(state *rules.State) {
+		if q, _ := state.Question("Q-1"); q.Answer != "two\ndecimals" {
+			t.Errorf("the answer is %q", q.Answer)
+		}
+	})
+	if status, body := s.post(client, "/questions/Q-1/answer", url.Values{"text": {"again"}}); status < 400 || !strings.Contains(body, "Q-1") {
+		t.Errorf("answered twice: %d %s", status, body)
+	}
+}
+
+func TestOnlyTheCommitOnThePageIsApproved(t *testing.T) {
+	s := newStage(t)
+	client := s.logIn(access.Answer)
+	if status, _ := s.post(client, "/work/T1/approve", url.Values{"commit": {"0000000"}}); status != http.StatusConflict {
+		t.Errorf("approved another commit: %d", status)
+	}
+	if status, _ := s.post(client, "/work/T1/approve", nil); status < 400 {
+		t.Errorf("approved without a commit: %d", status)
+	}
+	if status, body := s.post(client, "/work/T1/approve", url.Values{"commit": {"3f2a91c0"}}); status != http.StatusSeeOther {
+		t.Errorf("approve: %d %s", status, body)
+	}
+	s.box.Engine.View(func(state *rules.State) {
+		if w, _ := state.Work("T1"); !w.Task.Approved {
+			t.Error("T1 is not approved")
+		}
+	})
+}
+
+// TestCommentsBecomeFindings sends a task back with a comment on a line.
+func TestCommentsBecomeFindings(t *testing.T) {
+	s := newStage(t)
+	client := s.logIn(access.Answer)
+	if status, body := s.post(client, "/work/T1/reject", url.Values{"text": {"not yet"}, "comment": {"lib/a.go:7: say why", " ", "lib/b.go:1: remove"}}); status != http.StatusSeeOther {
+		t.Fatalf("reject: %d %s", status, body)
+	}
+	s.box.Engine.View(func(state *rules.State) {
+		w, _ := state.Work("T1")
+		if len(w.Task.Findings) != 1 || w.Task.Findings[0].Summary != "not yet\n\nlib/a.go:7: say why\n\nlib/b.go:1: remove" {
+			t.Errorf("findings %+v", w.Task.Findings)
+		}
+	})
+}
+
+// TestFormsCheckAccess posts every form with every scope, and from pages of other origins.
+func TestFormsCheckAccess(t *testing.T) {
+	s := newStage(t)
+	forms := map[string]access.Scope{"/questions/Q-9/answer": access.Answer, "/work/T9/approve": access.Answer, "/work/T9/reject": access.Answer,
+		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer, "/work/T9/order": access.Operate}
+	clients := map[access.Scope]*http.Client{access.Public: http.DefaultClient}
+	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate} {
+		clients[scope] = s.logIn(scope)
+	}
+	before := s.box.Engine.Tail().Seq
+	for path, needed := range forms {
+		for has, client := range clients {
+			for _, origin := range []string{"", s.url, "http://evil.example", "null"} {
+				var headers []string
+				if origin != "" {
+					headers = []string{"Origin", origin}
+				}
+				status, _ := s.post(client, path, url.Values{"text": {"x"}}, headers...)
+				denied := status == http.StatusUnauthorized || status == http.StatusForbidden
+				if allowed := has != access.Public && has.Allows(needed) && (origin == "" || origin == s.url); denied == allowed {
+					t.Errorf("%s with scope %q from %q: %d", path, has, origin, status)
+				}
+			}
+		}
+	}
+	if after := s.box.Engine.Tail().Seq; after != before {
+		t.Errorf("%d events were written", after-before)
+	}
+}
+
+func TestFormsNeverLeadElsewhere(t *testing.T) {
+	for path, want := range map[string]string{"/board": "/board", "": "/", "//evil.example": "/", "https://evil.example": "/", "/\\evil.example": "/", "/a\r\nX: y": "/"} {
+		if got := backTo(path); got != want {
+			t.Errorf("backTo(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
+func TestParseDiff(t *testing.T) {
+	const diff = `diff --git a/old.go b/new.go
+similarity index 90%
+rename from old.go
+rename to new.go
+--- a/old.go
++++ b/new.go
+@@ -1,3 +1,4 @@ func f
+ same
+-gone
++diff --git a/x b/x
+++++ b/x
+ end
+\ No newline at end of file
+diff --git a/added.txt b/added.txt
+new file mode 100644
+--- /dev/null
++++ b/added.txt
+@@ -0,0 +1 @@
++one
+diff --git a/p.png b/p.png
+Binary files a/p.png and b/p.png differ
+`
+	files, more, err := parseDiff(strings.NewReader(diff))
+	if err != nil || more || len(files) != 3 {
+		t.Fatalf("%d files, %t, %v", len(files), more, err)
+	}
+	first := files[0]
+	if first.Name != "new.go" || first.Note != "renamed from old.go" || first.Added != 2 || first.Removed != 1 || len(first.Lines) != 6 {
+		t.Errorf("first file %+v", first)
+	}
+	if l := first.Lines[4]; l.Kind != "add" || l.New != 3 || l.Text != "+++ b/x" {
+		t.Errorf("a line that looks like a header: %+v", l)
+	}
+	if l := first.Lines[5]; l.Kind != "same" || l.Old != 3 || l.New != 4 {
+		t.Errorf("the last line: %+v", l)
+	}
+	if files[1].Name != "added.txt" || files[1].Note != "new" || files[1].Added != 1 || !files[2].Binary {
+		t.Errorf("the other files: %+v", files[1:])
+	}
+	long := "diff --git a/x b/x\n@@ -0,0 +1,30000 @@\n" + strings.Repeat("+"+strings.Repeat("x", 5000)+"\n", 30000)
+	files, more, err = parseDiff(strings.NewReader(long))
+	if err != nil || !more || !files[0].Incomplete || len(files[0].Lines) != maxDiffLines || files[0].Added != 30000 || len(files[0].Lines[1].Text) > maxLineBytes {
+		t.Errorf("a large diff: %d lines, %d added, %t, %v", len(files[0].Lines), files[0].Added, more, err)
+	}
+}
+
+func FuzzParseDiff(f *testing.F) {
+	f.Add([]byte("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n"))
+	f.Add([]byte("@@ -999999999999999999999 +1 @@\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		files, _, err := parseDiff(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			for _, l := range file.Lines {
+				if l.Old < 0 || l.New < 0 || strings.Contains(l.Text, "\n") {
+					t.Errorf("%+v", l)
+				}
+			}
+		}
+	})
+}
+
+// TestTimelineFoldsIdleTime draws two sessions of a minute with a night between them: neither is squeezed.
+func TestTimelineFoldsIdleTime(t *testing.T) {
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	minute := func(row int, from time.Time) span { return span{Row: row, From: from, To: from.Add(time.Minute)} }
+	line := newTimeline([]span{minute(0, noon), minute(1, noon.Add(12*time.Hour)), minute(1, noon.Add(12*time.Hour+70*time.Second))})
+	if len(line.Folds) != 1 || line.Folds[0].Seconds != (12*time.Hour-time.Minute).Seconds() {
+		t.Errorf("folds %+v", line.Folds)
+	}
+	for i, b := range line.Bars {
+		if b.Width < timelineWidth/5 || b.X < 0 || b.X+b.Width > timelineWidth {
+			t.Errorf("bar %d: %d wide at %d", i, b.Width, b.X)
+		}
+	}
+	if gap := line.Bars[2].X - line.Bars[1].X - line.Bars[1].Width; gap <= 0 {
+		t.Errorf("a short pause is %d wide", gap)
+	}
+	if empty := newTimeline(nil); len(empty.Bars) != 0 {
+		t.Error("bars without sessions")
+	}
+	if moment := newTimeline([]span{{From: noon, To: noon}}); moment.Bars[0].Width != minBarWidth {
+		t.Errorf("a session without a duration: %+v", moment.Bars[0])
+	}
+}

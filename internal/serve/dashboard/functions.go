@@ -1,0 +1,81 @@
+package dashboard
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/show"
+	"signalbox/internal/text"
+)
+
+// functions returns the functions of the templates.
+func functions(now func() time.Time) template.FuncMap {
+	return template.FuncMap{
+		"words":    text.PrintableLines,
+		"line":     show.OneLine,
+		"ago":      func(t time.Time) string { return ago(now(), t) },
+		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"dollars":  show.Dollars,
+		"tokens":   show.Tokens,
+		"seconds":  func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) },
+		"short":    func(hash string) string { return hash[:min(7, len(hash))] },
+		"lamp":     lamp,
+		"standing": standing,
+		"plural":   text.Count,
+		"title":    phaseTitle,
+		"percent":  percent,
+	}
+}
+
+// ago returns how long ago a time was.
+func ago(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return show.Duration(now.Sub(t))
+}
+
+// lamp returns the colour of the lamp of a condition, as a class of the style sheet.
+func lamp(c inspect.Condition) string {
+	switch c {
+	case inspect.Working, inspect.Parked:
+		return "busy"
+	case inspect.Asking, inspect.NeedsApproval, inspect.Blocked:
+		return "ask"
+	case inspect.InRemediation:
+		return "bad"
+	case inspect.Completed:
+		return "good"
+	}
+	return "off"
+}
+
+// standing says how the run is, for people.
+func standing(s string) string {
+	return map[string]string{"working": "running", "waiting": "waiting", "stuck": "stuck", "paused": "paused", "complete": "complete", "cancelled": "cancelled", "by_hand": "by hand", "empty": "no work yet"}[s]
+}
+
+// phaseTitle returns a phase in words.
+func phaseTitle(p signalbox.Phase) string {
+	s := strings.ToLower(strings.ReplaceAll(string(p), "_", " "))
+	if s == "ci pending" {
+		return "Checks"
+	}
+	return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):]
+}
+
+// percent returns how much of a limit is used, at most 100.
+func percent(used, limit int64) string {
+	if limit <= 0 {
+		return ""
+	}
+	return fmt.Sprint(min(100, used*100/limit))
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,272 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/workspace"
+)
+
+// inboxPage is everything that waits for the human.
+type inboxPage struct {
+	Status   *inspect.Status
+	Requests []request
+}
+
+// request is something that waits for the human, with what helps to decide it.
+type request struct {
+	inspect.Request
+	Question *crew.PendingQuestion
+	Change   *crew.Change
+}
+
+func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
+	st, err := inspect.ReadStatus(ctx, d.box, d.opts.Now())
+	if err != nil {
+		return view{}, err
+	}
+	questions, err := crew.Questions(ctx, d.box, false)
+	if err != nil {
+		return view{}, err
+	}
+	page := inboxPage{Status: st}
+	for _, r := range st.Requests {
+		waits := request{Request: r}
+		if i := slices.IndexFunc(questions, func(q crew.PendingQuestion) bool { return q.ID != "" && q.ID == r.ID }); i >= 0 {
+			waits.Question = &questions[i]
+		}
+		if r.Kind == inspect.RequestApproval {
+			change, err := crew.ChangeOf(ctx, d.box, d.opts.Root, r.Work)
+			if err != nil {
+				d.opts.Log.Warn("what a commit changes is not known", "work", r.Work, "error", err)
+			}
+			waits.Change = &change
+		}
+		page.Requests = append(page.Requests, waits)
+	}
+	return view{template: "inbox", title: "Inbox", data: page}, nil
+}
+
+// boardPage is the work by phase.
+type boardPage struct {
+	Plans    []inspect.Plan
+	Plan     string
+	Stations []station
+}
+
+// station is a phase with the work that is in it.
+type station struct {
+	Phase signalbox.Phase
+	Tasks []inspect.Task
+}
+
+func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
+	page := boardPage{Plan: r.URL.Query().Get("plan")}
+	phases := []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted}
+	for _, phase := range phases {
+		page.Stations = append(page.Stations, station{Phase: phase})
+	}
+	now := d.opts.Now()
+	d.box.Engine.View(func(s *rules.State) {
+		page.Plans = inspect.NewStatus(s, now).Plans
+		for w := range s.Works() {
+			t := inspect.NewTask(s, w, now)
+			if page.Plan != "" && t.Plan != page.Plan {
+				continue
+			}
+			if i := slices.Index(phases, t.Step); i >= 0 {
+				page.Stations[i].Tasks = append(page.Stations[i].Tasks, t)
+			}
+		}
+	})
+	// Nothing is drafted in most plans.
+	if len(page.Stations[0].Tasks) == 0 {
+		page.Stations = page.Stations[1:]
+	}
+	return view{template: "board", title: "Board", data: page}, nil
+}
+
+// taskPage is one task.
+type taskPage struct {
+	inspect.Details
+	Plain    inspect.Task
+	Timeline timeline
+	// Change is what waits for approval; nil if nothing does.
+	Change *crew.Change
+}
+
+func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
+	w, err := d.find(r.PathValue("task"))
+	if err != nil {
+		return view{}, err
+	}
+	now := d.opts.Now()
+	page := taskPage{}
+	if page.Details, err = inspect.ReadDetails(ctx, d.box, w, now); err != nil {
+		return view{}, err
+	}
+	d.box.Engine.View(func(s *rules.State) { page.Plain = inspect.NewTask(s, w, now) })
+	if page.Plain.Condition == inspect.NeedsApproval {
+		change, err := crew.ChangeOf(ctx, d.box, d.opts.Root, w.ID)
+		if err != nil {
+			return view{}, err
+		}
+		page.Change = &change
+	}
+	var spans []span
+	for i := range page.Sessions {
+		s := spanOf(&page.Sessions[i], now)
+		s.Row, s.Link, s.Title = i, "/work/"+w.ID+"/log?session="+itoa(i), string(page.Sessions[i].Role)+" "+page.Sessions[i].Agent()
+		spans = append(spans, s)
+	}
+	page.Timeline = newTimeline(spans)
+	return view{template: "task", title: w.ID, data: page}, nil
+}
+
+// diffPage is what a task changes.
+type diffPage struct {
+	Task, Title, Commit string
+	Approval            bool
+	Files               []diffFile
+	More                bool
+}
+
+func (d *Dashboard) diff(ctx context.Context, r *http.Request) (view, error) {
+	w, err := d.find(r.PathValue("task"))
+	if err != nil {
+		return view{}, err
+	}
+	page := diffPage{Task: w.ID, Title: w.Title}
+	if w.Task != nil {
+		page.Commit = w.Task.Commit
+	}
+	d.box.Engine.View(func(s *rules.State) { page.Approval = s.WaitsForApproval(w) })
+	diff, err := inspect.OpenDiff(ctx, d.box, d.opts.Root, w, r.URL.Query().Has("working"))
+	if err != nil {
+		return view{}, err
+	}
+	defer diff.Close()
+	reader, writer := io.Pipe()
+	go func() { writer.CloseWithError(diff.Print(ctx, writer, workspace.DiffOptions{})) }()
+	page.Files, page.More, err = parseDiff(reader)
+	reader.Close()
+	return view{template: "diff", title: "Diff of " + w.ID, data: page}, err
+}
+
+// logPage is what the agents of a session wrote and did.
+type logPage struct {
+	Task, Title string
+	Sessions    []inspect.Session
+	Index       int
+	Text        string
+	Cut         bool
+}
+
+// maxLog is how much of a log a page shows: its end.
+const maxLog = 512 << 10
+
+func (d *Dashboard) log(ctx context.Context, r *http.Request) (view, error) {
+	w, err := d.find(r.PathValue("task"))
+	if err != nil {
+		return view{}, err
+	}
+	page := logPage{Task: w.ID, Title: w.Title, Index: inspect.LastAgentSession(w)}
+	if page.Sessions, err = inspect.ReadSessions(ctx, d.box.Journal, w, d.opts.Now()); err != nil {
+		return view{}, err
+	}
+	if wanted, err := strconv.Atoi(r.URL.Query().Get("session")); err == nil && wanted >= 0 && wanted < len(page.Sessions) {
+		page.Index = wanted
+	}
+	if page.Index >= 0 {
+		end := &tail{limit: maxLog}
+		if err := render.NewLog(end, d.box, w.ID, render.LogOptions{}).Print(ctx, []int{page.Index}); err != nil {
+			return view{}, err
+		}
+		page.Text, page.Cut = end.text()
+	}
+	return view{template: "log", title: "Log of " + w.ID, data: page}, nil
+}
+
+// costPage is what agents have used.
+type costPage struct {
+	Spending      inspect.Spending
+	Tasks         []inspect.Task
+	Roles, Agents []costRow
+}
+
+type costRow struct {
+	Name     string
+	Sessions int
+	inspect.Usage
+}
+
+func (d *Dashboard) cost(_ context.Context, _ *http.Request) (view, error) {
+	now := d.opts.Now()
+	var page costPage
+	d.box.Engine.View(func(s *rules.State) {
+		page.Spending = inspect.NewStatus(s, now).Spending
+		for w := range s.Works() {
+			if t := inspect.NewTask(s, w, now); t.Usage != (inspect.Usage{}) {
+				page.Tasks = append(page.Tasks, t)
+			}
+		}
+	})
+	slices.SortStableFunc(page.Tasks, func(a, b inspect.Task) int { return cmp.Compare(b.Usage.CostMicros, a.Usage.CostMicros) })
+	return view{template: "cost", title: "Cost", data: page}, nil
+}
+
+// ledgerPage is a part of the ledger.
+type ledgerPage struct {
+	Events        []signalbox.Event
+	Before, After uint64 // for the links to the parts before and after it; 0 means none
+	Head          uint64
+}
+
+const eventsOnPage = 100
+
+func (d *Dashboard) ledger(ctx context.Context, r *http.Request) (view, error) {
+	page := ledgerPage{Head: d.box.Engine.Tail().Seq}
+	before, err := strconv.ParseUint(r.URL.Query().Get("before"), 10, 64)
+	if err != nil || before > page.Head {
+		before = page.Head + 1
+	}
+	after := uint64(0)
+	if before > eventsOnPage {
+		after = before - eventsOnPage - 1
+	}
+	if page.Events, err = d.box.Journal.Read(ctx, after, int(before-after-1)); err != nil {
+		return view{}, err
+	}
+	slices.Reverse(page.Events)
+	if after > 0 {
+		page.Before = after + 1
+	}
+	if before <= page.Head {
+		page.After = min(before+eventsOnPage, page.Head+1)
+	}
+	return view{template: "ledger", title: "Ledger", data: page}, nil
+}
+
+func (d *Dashboard) event(ctx context.Context, r *http.Request) (view, error) {
+	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
+	if err != nil || seq == 0 {
+		return view{}, notFound("there is no event '%.64s'", r.PathValue("seq"))
+	}
+	events, err := d.box.Journal.Read(ctx, seq-1, 1)
+	if err != nil {
+		return view{}, err
+	}
+	if len(events) == 0 {
+		return view{}, notFound("there is no event %d: the ledger has %d", seq, d.box.Engine.Tail().Seq)
+	}
+	return view{template: "event", title: "Event " + strconv.FormatUint(seq, 10), data: events[0]}, nil
+}
