@@ -53,6 +53,7 @@ type rehearseAgentCommand struct {
 	Attempt     int              `placeholder:"N" help:"The attempt number of this role on this task. Default: SIGNALBOX_ATTEMPT, or else 1."`
 	Prompt      *string          `xor:"prompt" placeholder:"TEXT" help:"The prompt. Default: read from standard input."`
 	PromptFile  *string          `xor:"prompt" placeholder:"FILE" help:"A file with the prompt."`
+	Resume      nonEmpty         `placeholder:"ID" help:"Continue this session of the program, as an agent that was interrupted does."`
 	Pace        time.Duration    `placeholder:"D" help:"The minimum duration of each step, for watching."`
 	Interactive bool             `help:"End the prompt at a line with a single full stop, and keep standard input open for listen."`
 }
@@ -105,7 +106,7 @@ func (c *rehearseAgentCommand) Run(p *program) error {
 func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
 	opts := rehearsal.Options{
 		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt, Session: p.getenv(sessionVariable),
-		Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+		Resume: string(c.Resume), Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 	}
 	if isTerminal(p.stdout) && !c.Raw {
 		opts.Stdout = text.NewEscaper(p.stdout)

@@ -73,7 +73,7 @@ func (e *claude) begin() {
 		Model          string   `json:"model"`
 		PermissionMode string   `json:"permissionMode"`
 		UUID           string   `json:"uuid"`
-	}{agentformat.ClaudeSystem, "init", e.dir, e.uuid("session"), []string{"Bash", "Edit", "Read", "Task", "Write"}, []string{},
+	}{agentformat.ClaudeSystem, "init", e.dir, e.thread(), []string{"Bash", "Edit", "Read", "Task", "Write"}, []string{},
 		claudeModel, "bypassPermissions", e.nextUUID()})
 }
 
@@ -83,7 +83,7 @@ func (e *claude) assistant(part claudePart, parent *string) {
 	addUsage(&e.turn, u)
 	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
 		Model: claudeModel, Content: []claudePart{part}, Usage: claudeTokens(u)},
-		Parent: parent, SessionID: e.uuid("session"), UUID: e.nextUUID()})
+		Parent: parent, SessionID: e.thread(), UUID: e.nextUUID()})
 }
 
 func (e *claude) text(s string) { e.message(s) }
@@ -108,7 +108,7 @@ func (e *claude) subagent(s string) {
 func (e *claude) result(part claudePart) {
 	part.Type = agentformat.ClaudeToolResult
 	e.event(claudeEvent{Type: agentformat.ClaudeUser, Message: &claudeMessage{Role: "user", Content: []claudePart{part}},
-		SessionID: e.uuid("session"), UUID: e.nextUUID()})
+		SessionID: e.thread(), UUID: e.nextUUID()})
 }
 
 func (e *claude) toolStart(t tool) {
@@ -150,7 +150,7 @@ func (e *claude) finish(failed bool, result string) {
 		Usage         *claudeUsage `json:"usage"`
 		Denials       []string     `json:"permission_denials"`
 		UUID          string       `json:"uuid"`
-	}{agentformat.ClaudeResult, "success", failed, 1, 1, e.turns + 1, result, e.uuid("session"), e.cost, claudeTokens(e.turn), []string{}, e.nextUUID()})
+	}{agentformat.ClaudeResult, "success", failed, 1, 1, e.turns + 1, result, e.thread(), e.cost, claudeTokens(e.turn), []string{}, e.nextUUID()})
 	e.turn, e.last, e.turns = signalbox.Usage{}, "", 0
 }
 
@@ -169,10 +169,10 @@ func (e *claude) rateLimit(until time.Time) {
 		Info      limit  `json:"rate_limit_info"`
 		UUID      string `json:"uuid"`
 		SessionID string `json:"session_id"`
-	}{agentformat.ClaudeRateLimit, info, e.nextUUID(), e.uuid("session")})
+	}{agentformat.ClaudeRateLimit, info, e.nextUUID(), e.thread()})
 	message := limitMessage(until)
 	e.event(claudeEvent{Type: agentformat.ClaudeAssistant, Message: &claudeMessage{ID: e.id("msg_"), Type: "message", Role: "assistant",
 		Model: "<synthetic>", Content: []claudePart{{Type: agentformat.ClaudeText, Text: &message}}, Usage: claudeTokens(signalbox.Usage{})},
-		SessionID: e.uuid("session"), UUID: e.nextUUID(), Error: "rate_limit"})
+		SessionID: e.thread(), UUID: e.nextUUID(), Error: "rate_limit"})
 	e.finish(true, message)
 }

@@ -69,7 +69,7 @@ type codexChange struct {
 }
 
 func (e *codex) begin() {
-	e.event(codexEvent{Type: agentformat.CodexThreadStarted, ThreadID: e.uuid("session")})
+	e.event(codexEvent{Type: agentformat.CodexThreadStarted, ThreadID: e.thread()})
 }
 
 // inTurn begins a turn if none is open.

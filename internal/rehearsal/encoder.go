@@ -38,6 +38,7 @@ type encoder interface {
 // agentInfo is what encoders write about the agent.
 type agentInfo struct {
 	session string
+	resumed string // the id of the program's session that it continues; "" for a new one
 	dir     string
 	prompt  string
 	now     func() time.Time
@@ -160,6 +161,14 @@ func (e *jsonLines) id(prefix string) string {
 func (e *jsonLines) uuid(what string) string {
 	d := e.digest(what)
 	return strings.Join([]string{d[:8], d[8:12], d[12:16], d[16:20], d[20:]}, "-")
+}
+
+// thread returns the id of the program's session.
+func (e *jsonLines) thread() string {
+	if e.resumed != "" {
+		return e.resumed
+	}
+	return e.uuid("session")
 }
 
 func (e *jsonLines) nextUUID() string {

@@ -62,7 +62,7 @@ func (e *gemini) emit(v geminiEvent) {
 }
 
 func (e *gemini) begin() {
-	e.emit(geminiEvent{Type: agentformat.GeminiInit, SessionID: e.uuid("session"), Model: geminiModel})
+	e.emit(geminiEvent{Type: agentformat.GeminiInit, SessionID: e.thread(), Model: geminiModel})
 	e.emit(geminiEvent{Type: agentformat.GeminiMessage, Role: agentformat.GeminiUser, Content: &e.prompt})
 }
 

@@ -106,7 +106,12 @@ type opencodeErrorData struct {
 
 func (e *opencode) millis() int64 { return e.now().UnixMilli() }
 
-func (e *opencode) session() string { return "ses_" + e.digest("session")[:26] }
+func (e *opencode) session() string {
+	if e.resumed != "" {
+		return e.resumed
+	}
+	return "ses_" + e.digest("session")[:26]
+}
 
 func (e *opencode) part(kind string) opencodePart {
 	return opencodePart{e.id("prt_"), e.step, e.session(), kind}

@@ -48,7 +48,7 @@ func (s *Script) Play(ctx context.Context, opts Options) error {
 	if found := keys.FindAllStringSubmatch(p.prompt, -1); found != nil {
 		p.key = found[len(found)-1][1] // the instructions are at the end of a prompt
 	}
-	p.enc = newEncoder(agentInfo{opts.Session, opts.Dir, p.prompt, opts.Now}, opts.Format)
+	p.enc = newEncoder(agentInfo{opts.Session, opts.Resume, opts.Dir, p.prompt, opts.Now}, opts.Format)
 	p.enc.begin()
 	if err := p.flush(); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (p *player) fill(t text) string {
 		return t.value
 	}
 	return strings.NewReplacer("{task}", p.Task, "{role}", p.Role, "{attempt}", strconv.Itoa(p.Attempt),
-		"{session}", p.Session, "{thread}", (&jsonLines{agentInfo: agentInfo{session: p.Session}}).uuid("session"), "{heard}", p.heard, "{key}", p.key).Replace(t.value)
+		"{session}", p.Session, "{thread}", (&jsonLines{agentInfo: agentInfo{session: p.Session, resumed: p.Resume}}).thread(), "{heard}", p.heard, "{key}", p.key).Replace(t.value)
 }
 
 // sample fills in arbitrary values, for a scanner to check the text.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -391,5 +392,23 @@ func TestOptions(t *testing.T) {
 		if p := perform(t, "", func(o *Options) { o.Format = format }); p.err == nil {
 			t.Errorf("the format %s is accepted", format)
 		}
+	}
+}
+
+// An agent that continues a session names it in its output instead of a new one.
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	const id = "5c0d2a7b-e1a9-4f6c-8d3e-2b1a09f8e7d6"
+	own := regexp.MustCompile(`ses_[0-9a-f]{26}|` + (&jsonLines{agentInfo: agentInfo{session: "s-1"}}).uuid("session"))
+	for _, format := range []signalbox.Format{signalbox.FormatClaude, signalbox.FormatCodex, signalbox.FormatGemini, signalbox.FormatOpencode} {
+		first := perform(t, "    ratelimit none\n", func(o *Options) { o.Format, o.Dir = format, dir }).stdout.String()
+		again := perform(t, "    ratelimit none\n", func(o *Options) { o.Format, o.Dir, o.Resume = format, dir, id }).stdout.String()
+		if want := own.ReplaceAllString(first, id); again != want || want == first {
+			t.Errorf("%s: it continues %s as\n%s", format, id, again)
+		}
+	}
+	p := perform(t, "    touch {thread}\n", func(o *Options) { o.Resume = id })
+	if _, err := os.Stat(filepath.Join(p.dir, id)); err != nil {
+		t.Errorf("{thread}: %v", err)
 	}
 }

@@ -58,6 +58,8 @@ type Options struct {
 	Role, Task string
 	// Session is the value of {session} and the seed of the ids in the stream. Empty means "rehearsal".
 	Session string
+	// Resume is the id of the program's session that the agent continues. Empty means that it starts a new one.
+	Resume string
 	// Attempt is the attempt number of the role on the task. Zero means 1.
 	Attempt int
 	// Dir is the folder of files and commands. Empty means the current folder.
