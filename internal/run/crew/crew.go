@@ -90,7 +90,8 @@ func defaultDelays() *delays {
 type Activity struct {
 	Work, Session string
 	Role          signalbox.Role
-	// Text is one line that the agent wrote. It may contain anything: escape it before printing.
+	// Text is one line that the agent wrote. It may contain anything: escape it before printing. Empty means that what the agent did
+	// before is over.
 	Text string
 }
 

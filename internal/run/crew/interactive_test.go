@@ -215,6 +215,22 @@ func TestLive(t *testing.T) {
 	}
 }
 
+func TestLiveSetup(t *testing.T) {
+	var shown lockedBuffer
+	s := set(t, scene{
+		git:      true,
+		plan:     task("T1"),
+		settings: "setup:\n  - {name: tools, command: 'true'}\n",
+		options: Options{Live: func(a Activity) {
+			if a.Role == signalbox.RoleDeveloper {
+				shown.Write([]byte(a.Text + "\n"))
+			}
+		}},
+	})
+	s.run()
+	wantIn(t, shown.String(), "setup: tools\n\n")
+}
+
 // From a stream of objects only complete ones are published, however the stream is split.
 func TestLiveObjects(t *testing.T) {
 	for _, test := range []struct {
@@ -223,9 +239,10 @@ func TestLiveObjects(t *testing.T) {
 		want   string
 	}{
 		{signalbox.FormatClaude, []string{`{"a":`, "1}\n{\"b\"", `:2}`, "\n"}, `{"a":1}|{"b":2}`},
-		{signalbox.FormatClaude, []string{"{\"a\":1}\n{\"b\":2}\n{\"c\""}, `{"b":2}`},
+		{signalbox.FormatClaude, []string{"{\"a\":1}\n{\"b\":2}\n{\"c\""}, `{"a":1}|{"b":2}`},
 		{signalbox.FormatCodex, []string{"warning: x\n", "tail {\"a\":1}\n", "{\"b\":2}\r\n\n"}, `{"b":2}`},
 		{signalbox.FormatCodex, []string{`{"long":"`, strings.Repeat("x", maxLine), strings.Repeat("x", maxLine), "\"}\n{\"b\":2}\n"}, `{"b":2}`},
+		{signalbox.FormatClaude, []string{strings.Repeat("{}\n", 2*maxPublished)}, strings.Repeat("{}|", maxPublished-1) + "{}"},
 		{signalbox.FormatAuto, []string{`{"a":`, "1}\n"}, `{"a":1}`},
 		{signalbox.FormatAuto, []string{"I think", " {about\nit"}, "I think|it"},
 		{signalbox.FormatPlain, []string{"{a", "b\n"}, "{a|b"},

@@ -449,26 +449,31 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 // maxLine bounds a line of a stream of objects that is published.
 const maxLine = 64 << 10
 
-// publish passes the last line that the agent wrote to Options.Live. From a stream of objects it passes only complete objects.
-// The caller holds mu.
+// maxPublished is how many objects of one write are published. More would only be overtaken on the screen.
+const maxPublished = 16
+
+// publish passes the last line that the agent wrote to Options.Live. From a stream of objects it passes only complete ones, and several,
+// because not every object is about what the agent does. The caller holds mu.
 func (l *listener) publish(p []byte) {
 	live := l.session.crew.opts.Live
 	if live == nil {
 		return
 	}
-	text := ""
+	var texts []string
 	if l.format == signalbox.FormatPlain || l.format == signalbox.FormatAuto && l.first != '{' {
-		text = lastLine(string(p[max(0, len(p)-tailSize):]))
+		texts = append(texts, lastLine(string(p[max(0, len(p)-tailSize):])))
 	} else {
-		text = l.lastObject(p)
+		texts = l.objects(p)
 	}
-	if text != "" {
-		live(Activity{l.session.work, l.session.id, l.session.role, hideKey(text, l.key)})
+	for _, text := range texts[max(0, len(texts)-maxPublished):] {
+		if text != "" {
+			live(Activity{l.session.work, l.session.id, l.session.role, hideKey(text, l.key)})
+		}
 	}
 }
 
-// lastObject returns the last complete line that looks like an object, or "". The caller holds mu.
-func (l *listener) lastObject(p []byte) (text string) {
+// objects returns the complete lines that look like objects. The caller holds mu.
+func (l *listener) objects(p []byte) (texts []string) {
 	for piece := range bytes.Lines(p) {
 		if len(l.line) <= maxLine { // a longer line is dropped
 			l.line = append(l.line, piece...)
@@ -477,11 +482,11 @@ func (l *listener) lastObject(p []byte) (text string) {
 			continue
 		}
 		if line := bytes.TrimSpace(l.line); len(line) <= maxLine && bytes.HasPrefix(line, []byte("{")) {
-			text = string(line)
+			texts = append(texts, string(line))
 		}
 		l.line = l.line[:0]
 	}
-	return text
+	return texts
 }
 
 func lastLine(text string) string {

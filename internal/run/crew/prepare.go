@@ -175,6 +175,7 @@ func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup, 
 		return nil, err
 	}
 	s.live("setup: " + setup.Name)
+	defer s.live("")
 	contained := func(_ workspace.Check, _ workspace.Environment, session string) *contain.Program {
 		return s.crew.site.Setup(contain.Setup{Config: setup, Work: s.work, Home: w.home, Session: session, Dir: w.dir, Ports: s.crew.portsOf(w.dir)})
 	}

@@ -50,7 +50,11 @@ func newScreen(b *box.Box, o Options) *screen {
 // Live records what an agent does. The screen shows it at its next tick.
 func (s *screen) Live(a crew.Activity) {
 	s.mu.Lock()
-	s.live[a.Session] = s.live[a.Session].next(a.Text)
+	if a.Text == "" {
+		delete(s.live, a.Session)
+	} else {
+		s.live[a.Session] = s.live[a.Session].next(a.Text)
+	}
 	s.mu.Unlock()
 }
 

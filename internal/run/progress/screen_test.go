@@ -329,3 +329,16 @@ func TestScreenEndsWhenTheRunIsStopped(t *testing.T) {
 		t.Errorf("%q, %q", got, stderr)
 	}
 }
+
+// What a session did before its agent started is not shown as what the agent does.
+func TestActivityThatIsOver(t *testing.T) {
+	s := screenOn(t, boxWithPlan(t), io.Discard, nil, "")
+	s.Live(crew.Activity{Session: "s-1", Text: "setup: tools"})
+	if got := s.live["s-1"].text; got != "setup: tools" {
+		t.Errorf("%q", got)
+	}
+	s.Live(crew.Activity{Session: "s-1"})
+	if got, known := s.live["s-1"]; known {
+		t.Errorf("%q", got.text)
+	}
+}
