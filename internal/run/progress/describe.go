@@ -72,7 +72,12 @@ func (d describer) title(work string) string {
 func (d describer) agent(e *signalbox.Event) (text, detail string) {
 	switch e.Type {
 	case rules.TypeAgentStarted:
-		return d.role(e) + " started" + attempt(as[rules.AgentStarted](e).Attempt), d.title(e.Work)
+		started := as[rules.AgentStarted](e)
+		text := d.role(e) + " started" + attempt(started.Attempt)
+		if started.Resumes != "" {
+			text += ", resuming its session"
+		}
+		return text, d.title(e.Work)
 	case rules.TypeProgressReported:
 		b := as[rules.ProgressReported](e)
 		if b.Percent == 0 {
