@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"path/filepath"
 
 	"signalbox"
@@ -14,6 +15,7 @@ import (
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/certificate"
+	"signalbox/internal/serve/mcpserver"
 )
 
 type serveCommand struct {
@@ -25,7 +27,7 @@ type serveCommand struct {
 }
 
 func (serveCommand) Help() string {
-	return `Serves the box over HTTP until you press Ctrl-C: a dashboard for people, and an API for programs at /api/v1, with its description at /api/v1/openapi.json and the events of the ledger as a stream at /api/v1/events. docs/dashboard.md and docs/api.md describe them.
+	return `Serves the box over HTTP until you press Ctrl-C: a dashboard for people, and an API for programs at /api/v1, with its description at /api/v1/openapi.json and the events of the ledger as a stream at /api/v1/events. docs/dashboard.md and docs/api.md describe them. /metrics is for Prometheus, and /mcp serves the clients under mcp.clients in the configuration, if there are any.
 
 Everything that changes something needs a login or a token, even on the loopback, because the shell of an agent can reach it. The link that is printed logs a browser in, once; signalbox token link prints another one, and signalbox token create makes a token for a program. Reading needs one too if other machines can reach the server. Then the connection is also encrypted: with your certificate, or with a self-signed one whose fingerprint is printed.
 
@@ -55,13 +57,18 @@ func (c *serveCommand) serve(ctx context.Context, p *program, b *box.Box) error 
 	if err != nil {
 		return err
 	}
+	mcp, closeMCP, err := c.mcp(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer closeMCP()
 	hosts := c.Hosts
 	if !loopback {
 		hosts = append(hosts, host)
 	}
 	s, err := serve.New(b, serve.Options{
 		API:     api.Options{Root: p.projectRoot(c.boxFlag, b.Dir), Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
-		Project: p.projectName(c.boxFlag, b.Dir), Hosts: hosts, PublicReads: loopback, TLS: secure, Log: slog.New(warnings{p}),
+		Project: p.projectName(c.boxFlag, b.Dir), Hosts: hosts, PublicReads: loopback, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
 	})
 	if err != nil {
 		return err
@@ -82,6 +89,30 @@ func (c *serveCommand) serve(ctx context.Context, p *program, b *box.Box) error 
 	p.notef("serving the dashboard at %s and the API at %s%s; press Ctrl-C to stop", address, address, api.Prefix)
 	p.notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
 	return s.Serve(ctx, l)
+}
+
+// mcp returns the handler of MCP for the clients that the configuration names, nil if there are none.
+func (c *serveCommand) mcp(ctx context.Context, p *program) (handler http.Handler, stop func(), err error) {
+	clients, err := p.mcpClients(ctx, c.boxFlag, true)
+	if err != nil || len(clients) == 0 {
+		return nil, func() {}, err
+	}
+	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
+		Version: currentBuild().Version, Box: p.workOptions(c.boxFlag), Client: mcpserver.Client{Name: p.actor("")}, Clients: clients,
+		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{}, c.boxFlag), Hosts: c.Hosts, Log: slog.New(warnings{p}),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	stop = func() {
+		if err := server.Close(); err != nil {
+			p.warnf("stop MCP: %v", err)
+		}
+	}
+	if handler, err = server.Handler(); err != nil {
+		stop()
+	}
+	return handler, stop, err
 }
 
 // projectName returns the name of the folder of the project.

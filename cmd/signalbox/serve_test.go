@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -122,6 +123,12 @@ func TestServe(t *testing.T) {
 	if status, body := fetch(t, http.DefaultClient, "GET", api+"/work/t2", "", ""); status != 200 {
 		t.Errorf("work of another program: %d %s", status, body)
 	}
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/metrics", "", ""); status != 200 || !strings.Contains(body, "signalbox_work{phase=\"IMPLEMENTATION\"} 2\n") {
+		t.Errorf("metrics: %d %s", status, body)
+	}
+	if status, _ := fetch(t, http.DefaultClient, "POST", url+"/mcp", token, "{}"); status != 404 {
+		t.Errorf("MCP without clients: %d", status)
+	}
 	b.must("token", "revoke", "robot")
 	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", token, `{"work":"t3"}`); status != 401 {
 		t.Errorf("opened with a revoked token: %d %s", status, body)
@@ -134,6 +141,39 @@ func TestServe(t *testing.T) {
 	}
 	if out := b.must("ledger", "verify"); !strings.Contains(out, "verified 3 events") {
 		t.Error(out)
+	}
+}
+
+// TestServeMCP serves MCP to the clients of the configuration, and refuses everyone else.
+func TestServeMCP(t *testing.T) {
+	b := newTestBox(t)
+	b.env["ROBOT_TOKEN"] = "a-long-random-text"
+	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte("mcp: {clients: {robot: {token_env: ROBOT_TOKEN}}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, notes, stop := b.serving("--listen", "127.0.0.1:0")
+	const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+	for token, want := range map[string]int{"a-long-random-text": 200, "": 401, "wrong": 401} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/mcp", strings.NewReader(hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("token %q: status %d, want %d", token, answer.StatusCode, want)
+		}
+	}
+	if status := stop(); status != 0 {
+		t.Errorf("status %d: %s", status, notes)
 	}
 }
 

@@ -1,7 +1,8 @@
-// Package serve serves a box over HTTP on one port: the dashboard, the API, the stream of events, and health checks.
+// Package serve serves a box over HTTP on one port: the dashboard, the API, the stream of events, MCP, metrics, and health checks.
 package serve
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,10 +13,12 @@ import (
 	"time"
 
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/dashboard"
+	"signalbox/internal/serve/metrics"
 	"signalbox/internal/serve/stream"
 )
 
@@ -39,6 +42,8 @@ type Options struct {
 	PublicReads bool
 	// TLS has the certificate; nil means that the connection is not encrypted.
 	TLS *tls.Config
+	// MCP serves MCP at /mcp; nil means that it is not served.
+	MCP http.Handler
 	// Following means that the engine of the box already follows the ledger and that it is signed, as in a run.
 	Following bool
 	// Log receives diagnostics; nil discards them.
@@ -75,6 +80,10 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	pages.Register(s.mux)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
+	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.metrics(w, r, guard) })
+	if opts.MCP != nil {
+		s.mux.Handle("/mcp", opts.MCP)
+	}
 	return s, nil
 }
 
@@ -86,6 +95,33 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answerText(w, http.StatusOK, "ok\n")
+}
+
+// metrics describes the box for Prometheus.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request, guard *access.Guard) {
+	if _, err := guard.Check(r, access.Read, false); err != nil {
+		status := http.StatusInternalServerError
+		if denied, ok := errors.AsType[*access.DeniedError](err); ok {
+			status = denied.Status
+		}
+		answerText(w, status, err.Error()+"\n")
+		return
+	}
+	if err := s.box.Engine.Refresh(r.Context()); err != nil {
+		answerText(w, http.StatusServiceUnavailable, "the ledger cannot be read\n")
+		return
+	}
+	var text bytes.Buffer
+	s.box.Engine.View(func(state *rules.State) { metrics.Write(&text, state, s.now()) })
+	w.Header().Set("Content-Type", metrics.ContentType)
+	w.Write(text.Bytes()) // not in View, which would block the ledger while a slow client reads
+}
+
+func (s *Server) now() time.Time {
+	if s.opts.API.Now != nil {
+		return s.opts.API.Now()
+	}
+	return time.Now()
 }
 
 func answerText(w http.ResponseWriter, status int, text string) {

@@ -37,7 +37,10 @@ func (s *Server) Handler() (http.Handler, error) {
 		return &sdkauth.TokenInfo{UserID: auth.ClientFrom(ctx)}, nil
 	}, &sdkauth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	var clients []auth.Client
-	for _, client := range s.clients() {
+	for i, client := range s.clients() {
+		if i == 0 && client.Token == "" && len(s.opts.Clients) > 0 {
+			continue // only configured clients connect
+		}
 		clients = append(clients, auth.Client{Name: client.Name, Token: client.Token})
 	}
 	return auth.New(identify(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
