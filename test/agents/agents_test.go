@@ -56,7 +56,7 @@ func TestRealAgents(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err = runInNamespace(t, func() *exec.Cmd {
-		cmd := exec.Command(self, "-test.run=^TestRealAgents$", "-test.v", "-test.timeout="+(patience+time.Minute).String())
+		cmd := exec.Command(self, "-test.run=^TestRealAgents$", "-test.v", "-test.timeout="+(2*patience+time.Minute).String())
 		cmd.Env = append(os.Environ(), modeVariable+"=inside", kitVariable+"="+string(k), programVariable+"="+program)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		return cmd
@@ -155,11 +155,11 @@ func (s *project) writeConfig(t *testing.T, text string) {
 // addresses is the output of rehearse model.
 type addresses struct{ OpenAI, Anthropic, Gemini string }
 
-// serve starts the model server. The function end stops it and returns the requests that it received.
-func (s *project) serve(t *testing.T) (a addresses, end func() []asked) {
+// serve starts the model server with a script. The function end stops it and returns the requests that it received.
+func (s *project) serve(t *testing.T, script string) (a addresses, end func() []asked) {
 	t.Helper()
 	log := filepath.Join(filepath.Dir(s.dir), "asked.jsonl")
-	cmd := exec.Command(s.program, "rehearse", "model", example(t, "greetings.yaml"), "--json", "--log", log)
+	cmd := exec.Command(s.program, "rehearse", "model", script, "--json", "--log", log)
 	cmd.Env = s.env
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -226,12 +226,12 @@ func lines[T any](t *testing.T, text []byte) (all []T) {
 }
 
 // runPlans runs the plan in the namespace and checks the results: with another program in each role, and with opencode in all roles and both
-// tasks at the same time.
+// tasks at the same time. Then it interrupts runs of another plan.
 func runPlans(t *testing.T) {
 	onlyLoopback(t)
 	t.Run("each role", func(t *testing.T) {
 		s := newProject(t)
-		server, end := s.serve(t)
+		server, end := s.serve(t, example(t, "greetings.yaml"))
 		s.configure(t, server)
 		heard, requests := s.runPlan(t, example(t, "greetings.md"), end)
 		checkAsked(t, requests)
@@ -245,7 +245,7 @@ func runPlans(t *testing.T) {
 	})
 	t.Run("opencode at the same time", func(t *testing.T) {
 		s := newProject(t)
-		server, end := s.serve(t)
+		server, end := s.serve(t, example(t, "greetings.yaml"))
 		s.configureOpencode(t, server)
 		text, err := os.ReadFile(example(t, "greetings.md"))
 		if err != nil {
@@ -265,6 +265,7 @@ func runPlans(t *testing.T) {
 			t.Errorf("heard (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("interrupted", resumePlans)
 }
 
 // runPlan runs a plan, stops the model server, and checks the results. It returns the signals that were heard and the requests to the model.
@@ -274,7 +275,7 @@ func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) 
 	s.run(t, s.program, "run", plan, "--json", "--no-wait")
 	t.Logf("the plan took %v", time.Since(start).Round(time.Second))
 	requests = stopServer()
-	heard = s.checkLedger(t)
+	heard = s.checkLedger(t, "T1", "T2", "B-1")
 	for name, want := range map[string]string{"hello.txt": "hello\n", "salve.txt": "salve\n"} {
 		if got := string(s.run(t, "git", "show", "main:"+name)); got != want {
 			t.Errorf("%s was merged as %q", name, got)
@@ -289,9 +290,9 @@ func (s *project) runPlan(t *testing.T, plan string, stopServer func() []asked) 
 	return heard, requests
 }
 
-// checkLedger checks that both tasks are completed, that no failure was recorded, and that all agents were in a sandbox. It returns which
+// checkLedger checks that this work is completed and there is no other, that no failure was recorded, and that all agents were in a sandbox. It returns which
 // agent sent which signal in which role.
-func (s *project) checkLedger(t *testing.T) (heard []string) {
+func (s *project) checkLedger(t *testing.T, want ...string) (heard []string) {
 	t.Helper()
 	var work []struct{ ID, Phase string }
 	if err := json.Unmarshal(s.run(t, s.program, "work", "list", "--json"), &work); err != nil {
@@ -301,7 +302,11 @@ func (s *project) checkLedger(t *testing.T) (heard []string) {
 	for _, w := range work {
 		phases[w.ID] = w.Phase
 	}
-	if diff := cmp.Diff(map[string]string{"T1": "COMPLETED", "T2": "COMPLETED", "B-1": "COMPLETED"}, phases); diff != "" {
+	completed := map[string]string{}
+	for _, id := range want {
+		completed[id] = "COMPLETED"
+	}
+	if diff := cmp.Diff(completed, phases); diff != "" {
 		t.Errorf("work (-want +got):\n%s", diff)
 	}
 	s.run(t, s.program, "ledger", "verify")
@@ -343,6 +348,7 @@ type asked struct {
 	UserAgent                       string `json:"user_agent"`
 	Status                          int
 	Tools                           []string
+	Body                            json.RawMessage
 }
 
 // checkAsked checks that each role ran its own program in the pinned version, by the protocol, the tools and the user agent of its
