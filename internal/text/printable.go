@@ -115,7 +115,7 @@ func (e *Escaper) write(text []byte) error {
 			out = utf8.AppendRune(out, utf8.RuneError)
 		case r == utf8.RuneError && size == 1:
 			out = fmt.Appendf(out, `\x%02x`, text[i])
-		case !isUnsafe(r):
+		case !IsUnsafe(r):
 			out = append(out, text[i:i+size]...)
 		case !e.json:
 			quoted := strconv.QuoteRune(r)
@@ -140,7 +140,7 @@ func indexUnsafe(text []byte) int {
 			continue
 		}
 		r, size := utf8.DecodeRune(text[i:])
-		if r == utf8.RuneError && size == 1 || isUnsafe(r) {
+		if r == utf8.RuneError && size == 1 || IsUnsafe(r) {
 			return i
 		}
 		i += size
@@ -161,9 +161,9 @@ func incomplete(text []byte) int {
 	return 0
 }
 
-// isUnsafe reports whether a terminal may act on r, or hide it, instead of showing it. The two joiners are not unsafe: they
+// IsUnsafe reports whether a terminal may act on r, or hide it, instead of showing it. The two joiners are not unsafe: they
 // only select the shape of letters and emoji.
-func isUnsafe(r rune) bool {
+func IsUnsafe(r rune) bool {
 	switch {
 	case r >= ' ' && r < 0x7f, r == '\n', r == '\t', r == zeroWidthJoiner, r == zeroWidthNonJoiner:
 		return false

@@ -33,7 +33,7 @@ func TestPrintable(t *testing.T) {
 func TestPrintableIsSafeForTerminals(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		text := Printable(string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")))
-		if !utf8.ValidString(text) || strings.ContainsFunc(text, isUnsafe) || strings.Contains(text, "\n") {
+		if !utf8.ValidString(text) || strings.ContainsFunc(text, IsUnsafe) || strings.Contains(text, "\n") {
 			t.Fatalf("%q", text)
 		}
 	})

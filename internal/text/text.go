@@ -61,7 +61,7 @@ func OneLine(s string) string {
 // line ends and tabs, text direction marks, invisible characters, and invalid UTF-8.
 func Visible(s string) string {
 	return strings.Map(func(r rune) rune {
-		if isUnsafe(r) {
+		if IsUnsafe(r) {
 			return utf8.RuneError
 		}
 		return r
