@@ -64,24 +64,6 @@ func (c *Console) Show(shown chunk.Chunk) error {
 	switch shown := shown.(type) {
 	case chunk.Content:
 		c.content(shown)
-	case chunk.ToolCall:
-		c.note("→", shown.Name+" "+compact(string(shown.Arguments), 120))
-	case chunk.ToolResult:
-		mark := "✓"
-		if !shown.OK {
-			mark = "✗"
-		}
-		c.note(mark, shown.Name+": "+firstLine(shown.Text))
-	case chunk.Signal:
-		c.note("•", fmt.Sprintf("%s (%.2f)%s", shown.Name, shown.Confidence, reason(shown)))
-	case chunk.System:
-		mark := "·"
-		if shown.Level != "" {
-			mark = "!"
-		}
-		c.note(mark, shown.Text)
-	case chunk.Sources:
-		c.sources(shown.Sources)
 	case chunk.Error:
 		c.endLine()
 		if c.opts.Errors {
@@ -89,9 +71,50 @@ func (c *Console) Show(shown chunk.Chunk) error {
 		}
 	case chunk.Done:
 		c.endLine()
-		c.note("■", summary(shown))
+	}
+	for _, n := range Notes(shown) {
+		c.note(n.Mark, n.Text)
 	}
 	return c.err
+}
+
+// Note is a remark about something other than the text of the answer. Its text is not printable yet.
+type Note struct{ Mark, Text string }
+
+// Notes returns the notes about a chunk. Content, reasoning and errors have none.
+func Notes(shown chunk.Chunk) []Note {
+	switch shown := shown.(type) {
+	case chunk.ToolCall:
+		return []Note{{"→", shown.Name + " " + compact(string(shown.Arguments), 120)}}
+	case chunk.ToolResult:
+		mark := "✓"
+		if !shown.OK {
+			mark = "✗"
+		}
+		return []Note{{mark, shown.Name + ": " + firstLine(shown.Text)}}
+	case chunk.Signal:
+		return []Note{{"•", fmt.Sprintf("%s (%.2f)%s", shown.Name, shown.Confidence, reason(shown))}}
+	case chunk.System:
+		mark := "·"
+		if shown.Level != "" {
+			mark = "!"
+		}
+		return []Note{{mark, shown.Text}}
+	case chunk.Sources:
+		return sources(shown.Sources)
+	case chunk.Done:
+		return []Note{{"■", summary(shown)}}
+	}
+	return nil
+}
+
+// Line returns a note as printable text, cut to a width in columns. A width of 0 means that it is not cut.
+func (n Note) Line(width int) string {
+	line := "  " + n.Mark + " " + text.Printable(n.Text)
+	if width > 0 {
+		line = ansi.Truncate(line, width, "…")
+	}
+	return line
 }
 
 // content writes text of the answer, with an empty line between turns.
@@ -145,10 +168,7 @@ func (c *Console) note(mark, note string) {
 	if c.opts.SameTerminal {
 		c.endLine()
 	}
-	line := "  " + mark + " " + text.Printable(note)
-	if c.opts.Width > 0 {
-		line = ansi.Truncate(line, c.opts.Width, "…")
-	}
+	line := Note{mark, note}.Line(c.opts.Width)
 	style := dim
 	switch mark {
 	case "✗":
@@ -194,7 +214,7 @@ const (
 )
 
 // sources lists each source once, with its lines.
-func (c *Console) sources(all []chunk.Source) {
+func sources(all []chunk.Source) []Note {
 	var order []string
 	lines := map[string][]string{}
 	for _, s := range all {
@@ -210,10 +230,10 @@ func (c *Console) sources(all []chunk.Source) {
 			lines[where] = append(lines[where], strconv.Itoa(s.Line))
 		}
 	}
+	var notes []Note
 	for i, where := range order {
 		if i == maxSources {
-			c.note("‣", fmt.Sprintf("and %d more", len(order)-i))
-			return
+			return append(notes, Note{"‣", fmt.Sprintf("and %d more", len(order)-i)})
 		}
 		at := lines[where]
 		if len(at) > maxLines {
@@ -222,8 +242,9 @@ func (c *Console) sources(all []chunk.Source) {
 		if len(at) > 0 {
 			where += ":" + strings.Join(at, ",")
 		}
-		c.note("‣", where)
+		notes = append(notes, Note{"‣", where})
 	}
+	return notes
 }
 
 // reason returns the explanation in a signal, if it has one.
