@@ -53,7 +53,9 @@ func (oracleCommand) Help() string {
 
 If standard output is not a terminal, each turn is printed when it is complete. The text of the last turn is the final answer; --answer prints only that.
 
-A question can have 256 KiB, including standard input. Without a question, it is read from standard input. On a terminal you can then ask several questions in one conversation; Ctrl-D ends it.
+A question can have 256 KiB, including standard input. Without a question, it is read from standard input, or, on a terminal, a chat starts: several questions in one conversation.
+
+In a chat, Enter sends the question, and Alt-Enter or Ctrl-J starts a new line. Pasted lines are not sent. Up and Down show earlier questions of this box, and Ctrl-R searches them. Answers are rendered as Markdown. Ctrl-C stops an answer, Ctrl-D leaves. docs/oracle.md lists all keys.
 
 Ctrl-C stops the answer; press it again to exit immediately. --continue resumes the answer, also after a crash. Tool calls that change something are never repeated.
 
@@ -113,7 +115,7 @@ func (c *oracleCommand) Run(p *program) error {
 			return t.chat()
 		}
 		c.noteUnreadInput(p)
-		return t.ask(ctx, question)
+		return t.ask(ctx, question, t.emit())
 	})
 }
 

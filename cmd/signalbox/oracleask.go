@@ -98,14 +98,14 @@ func (t *conversation) close() {
 	}
 }
 
-// ask prints the answer to a question. If the question is "", it resumes the last answer.
-func (t *conversation) ask(ctx context.Context, question string) (err error) {
+// ask answers a question and passes chunks to emit. If the question is "", it resumes the last answer.
+func (t *conversation) ask(ctx context.Context, question string, emit oracle.Emit) (err error) {
 	if t.session == nil {
 		if t.session, err = newSession(t.folder, "O"); err != nil {
 			return err
 		}
 	}
-	err = t.answer(ctx, question)
+	err = t.answer(ctx, question, emit)
 	switch {
 	case errors.Is(err, oracle.ErrNoQuestion):
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "ask a question: signalbox oracle --continue 'question'"}
@@ -115,13 +115,17 @@ func (t *conversation) ask(ctx context.Context, question string) (err error) {
 	return err
 }
 
-func (t *conversation) answer(ctx context.Context, question string) error {
+func (t *conversation) answer(ctx context.Context, question string, emit oracle.Emit) error {
+	each := emit
+	if t.c.Answer {
+		each = func(chunk.Chunk) error { return nil }
+	}
 	var answer *oracle.Answer
 	var err error
 	if question != "" {
-		answer, err = t.oracle.Ask(ctx, t.session, question, t.emit())
+		answer, err = t.oracle.Ask(ctx, t.session, question, each)
 	} else {
-		answer, err = t.oracle.Resume(ctx, t.session, t.emit())
+		answer, err = t.oracle.Resume(ctx, t.session, each)
 	}
 	if err != nil {
 		return err
@@ -129,8 +133,7 @@ func (t *conversation) answer(ctx context.Context, question string) error {
 	if err := answerError(answer); err != nil || !t.c.Answer {
 		return err
 	}
-	fmt.Fprintln(t.p.out, text.PrintableLines(answer.Text)) // Flush reports a write error
-	return t.p.out.Flush()
+	return emit(chunk.Content{Text: answer.Text})
 }
 
 // emit returns a function that prints chunks as they arrive.
@@ -139,8 +142,11 @@ func (t *conversation) emit() oracle.Emit {
 	switch {
 	case t.c.JSON:
 		return p.printChunk
-	case t.c.Answer:
-		return func(chunk.Chunk) error { return nil }
+	case t.c.Answer: // only the last text is emitted
+		return func(last chunk.Chunk) error {
+			fmt.Fprintln(p.out, text.PrintableLines(last.(chunk.Content).Text)) // Flush reports a write error
+			return p.out.Flush()
+		}
 	}
 	// If both streams go to the same place, neither may start in the middle of a line of the other.
 	together := isTerminal(p.stdout) || sameFile(p.stdout, p.stderr)
@@ -210,9 +216,9 @@ func (p *program) printChunk(one chunk.Chunk) error {
 	return p.out.Flush()
 }
 
-// chat reads questions from the terminal and answers them in one conversation. An interrupt stops the answer, or ends the conversation
+// chatLines reads lines from the terminal and answers them in one conversation. An interrupt stops the answer, or ends the conversation
 // if there is none.
-func (t *conversation) chat() error {
+func (t *conversation) chatLines() error {
 	t.p.notef("ask a question; Ctrl-C stops an answer, Ctrl-D ends the conversation")
 	lines := console.NewLineReader(t.p.stdin, maxQuestion)
 	for {
@@ -231,7 +237,7 @@ func (t *conversation) chat() error {
 			// Overlap the two, so that no interrupt in between kills the program.
 			answering, end := untilInterrupted()
 			stop()
-			err = t.ask(answering, line)
+			err = t.ask(answering, line, t.emit())
 			end()
 		}
 		stop()
