@@ -24,6 +24,7 @@ require (
 	golang.org/x/sys v0.48.0
 	modernc.org/sqlite v1.50.0
 	pgregory.net/rapid v1.3.0
+	rsc.io/qr v0.2.0
 )
 
 require (

@@ -301,6 +301,7 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	shown("token create", hostile, "--scope", "read")
 	shown("token create", "reader", "--scope", hostile)
 	shown("token link", "--scope", hostile)
+	quiet("token link", "--qr")
 	quiet("token list")
 	shown("token revoke", hostile)
 

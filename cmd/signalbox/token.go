@@ -58,7 +58,8 @@ Examples:
 type tokenLinkCommand struct {
 	boxFlag
 	Scope   string   `default:"operate" help:"What the browser may do: read, answer or operate."`
-	Address nonEmpty `default:"http://127.0.0.1:7700" placeholder:"URL" help:"The address of the server, as signalbox serve prints it."`
+	Address nonEmpty `default:"http://127.0.0.1:7700" placeholder:"URL" help:"The address of the server, as the browser reaches it."`
+	QR      bool     `name:"qr" help:"Also print it as a QR code, for the camera of a phone."`
 }
 
 func (tokenLinkCommand) Help() string {
@@ -67,7 +68,7 @@ func (tokenLinkCommand) Help() string {
 Examples:
 
     signalbox token link
-    signalbox token link --scope answer --address https://box.example.com:7700`
+    signalbox token link --qr --scope answer --address https://192.168.1.20:7700`
 }
 
 func (c *tokenLinkCommand) Run(p *program) error {
@@ -83,7 +84,15 @@ func (c *tokenLinkCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(p.out, link)
+	if _, err = fmt.Fprintln(p.out, link); err != nil || !c.QR {
+		return err
+	}
+	colors := p.colors(p.stdout)
+	lines, err := qrLines(link, colors)
+	if err != nil {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the link does not fit into a QR code: %w", err), Hint: "use a shorter --address"}
+	}
+	_, err = fmt.Fprintln(p.styled(colors), strings.Join(lines, "\n"))
 	return err
 }
 
