@@ -195,6 +195,7 @@ func (d *decider) requestClarification(h report) {
 		level = "error"
 	}
 	if attempt < limit {
+		d.heardFromAgent(h)
 		d.answer.Again = true
 		d.answer.Seq = d.recordFor(h,
 			UnknownSignalRecovery{attempt, level, firstRunes(sanitize(h.Fields.Summary, utf8.UTFMax*len(h.Fields.Summary)), previewRunes), sanitize(h.Fields.Advice, 500)})

@@ -64,10 +64,14 @@ type AgentState struct {
 	Agent string `json:"agent"`
 	// Limited is when a rate limit ends; zero if there is none.
 	Limited time.Time `json:"limited,omitzero"`
-	// Down is why it cannot work until a human has done something, "" if it can. Detail and Advice are those of the event.
+	// Down is why it cannot work at all, "" if it can. Detail and Advice are those of the event.
 	Down   FailCause `json:"down,omitempty"`
 	Detail string    `json:"detail,omitempty"`
 	Advice string    `json:"advice,omitempty"`
+	// Until is when it is tried again by itself; zero if it stays down until a human has done something. Outages is how many such pauses it
+	// had in a row.
+	Until   time.Time `json:"until,omitzero"`
+	Outages int       `json:"outages,omitempty"`
 	// Trying means that one session at a time is started, until one of them has heard from the agent. Restored is the sequence of the
 	// event since when.
 	Trying   bool   `json:"trying,omitempty"`
@@ -88,7 +92,23 @@ const (
 	crashesInARow = 2
 	// crashPause is for how long it takes over.
 	crashPause = 30 * time.Minute
+	// firstOutage is how long an agent waits before it is tried again after its server did not answer. Each further pause is twice as long, up
+	// to longestOutage. Then only a human can help.
+	firstOutage   = 5 * time.Minute
+	longestOutage = 60 * time.Minute
 )
+
+// outagePause returns the pause after a number of pauses; ok is false if one of them was the longest already.
+func outagePause(before int) (pause time.Duration, ok bool) {
+	pause = firstOutage
+	for range before {
+		if pause >= longestOutage {
+			return 0, false
+		}
+		pause = min(2*pause, longestOutage)
+	}
+	return pause, true
+}
 
 // ofAgent reports whether the cause is that an agent cannot work at all, whatever the task.
 func (c FailCause) ofAgent() bool { return c == FailLogin || c == FailServer || c == FailProgram }
@@ -132,7 +152,7 @@ func (s *State) changeAgent(name string, change func(*AgentState)) {
 	}
 	agents := slices.Clone(s.delivery.Agents)
 	i := slices.IndexFunc(agents, func(a AgentState) bool { return a.Agent == name })
-	healthy := changed.Limited.IsZero() && changed.Down == "" && !changed.Trying && changed.Roles == nil && changed.Restored == 0
+	healthy := changed.Limited.IsZero() && changed.Down == "" && !changed.Trying && changed.Roles == nil && changed.Restored == 0 && changed.Outages == 0
 	switch {
 	case healthy && i >= 0:
 		agents = slices.Delete(agents, i, i+1)
@@ -201,7 +221,18 @@ func (s *State) agentExcept(except string, role signalbox.Role, expert string, n
 // isAvailable reports whether a session may start an agent.
 func (s *State) isAvailable(name string, now time.Time) bool {
 	a := s.Agent(name)
-	return !now.Before(a.Limited) && a.Down == "" && !(a.Trying && s.isAtWork(name))
+	switch {
+	case now.Before(a.Limited) || a.Down != "" && (a.Until.IsZero() || now.Before(a.Until)):
+		return false
+	case a.Trying || a.Down != "":
+		return !s.isAtWork(name)
+	}
+	return true
+}
+
+// waits reports whether an agent is available again by itself at a later time.
+func (a AgentState) waits(now time.Time) bool {
+	return now.Before(a.Limited) && (a.Down == "" || !a.Until.IsZero()) || a.Down != "" && now.Before(a.Until)
 }
 
 // isAtWork reports whether a session runs an agent. A parked one does not.
@@ -214,14 +245,13 @@ func (s *State) isAtWork(name string) bool {
 	return false
 }
 
-// waitsForLimit reports whether work for a role would start if no rate limit kept an agent from working.
+// waitsForLimit reports whether work for a role would start if no rate limit and no pause kept an agent from working.
 func (s *State) waitsForLimit(role signalbox.Role, expert string, now time.Time) bool {
 	if _, ok := s.agentFor(role, expert, now); ok {
 		return false
 	}
 	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.delivery.Policy.agents(role, expert), func(name string) bool {
-		a := s.Agent(name)
-		return a.Down == "" && now.Before(a.Limited)
+		return s.Agent(name).waits(now)
 	})
 }
 
@@ -231,7 +261,7 @@ func (d *decider) limitAgent(h report, until time.Time) {
 	switch {
 	case until.IsZero() || until.Sub(d.at) > maxLimit:
 		until = d.at.Add(defaultLimit)
-		if agent != "" && known.After(until) { // another session knows better
+		if agent != "" && known.After(d.at) { // another session knows better
 			until = known
 		}
 	case until.Sub(d.at) < minLimit:
@@ -242,12 +272,15 @@ func (d *decider) limitAgent(h report, until time.Time) {
 		d.answer.Seq = d.record("", h.session, h.actor, RoleLimited{h.role, until})
 		return
 	}
+	if known.After(d.at) && until.Sub(known).Abs() < time.Minute { // another session has met the same limit
+		return
+	}
 	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
 	d.answer.Seq = d.record("", h.session, h.actor, AgentUnavailable{Agent: agent, Cause: FailRateLimit, Until: until, Next: next})
 }
 
-// breakAgent records that an agent cannot work until a human has done something, and asks the human once no other agent can take over in
-// some role. It is not a failure of the task.
+// breakAgent records that an agent cannot work, and asks the human once no other agent can take over in some role. It is not a failure of the
+// task. If only its server does not answer, the agent is tried again after a pause; the question is how the human hurries that.
 func (d *decider) breakAgent(h report, c ReportFailure) {
 	agent := h.w.Task.Agent
 	known := d.s.Agent(agent)
@@ -256,40 +289,91 @@ func (d *decider) breakAgent(h report, c ReportFailure) {
 	}
 	next, _ := d.s.agentExcept(agent, h.role, h.w.Task.Expert, d.at)
 	event := AgentUnavailable{Agent: agent, Cause: c.Cause, Detail: sanitize(c.Detail, 1000), Advice: sanitize(c.Advice, 500), Next: next}
-	d.answer.Seq = d.record("", h.session, h.actor, event)
-	down := AgentState{Agent: agent, Down: event.Cause, Detail: event.Detail, Advice: event.Advice}
-	if all := d.s.allDown(down); len(all) > 0 {
-		d.askQuestion("", h.session, h.actor, QuestionAsked{Kind: AskedAgent, Text: sanitize(describeDown(all), maxText), Agents: names(all)})
+	if pause, ok := outagePause(known.Outages); ok && c.Cause == FailServer {
+		event.Until = d.at.Add(pause).UTC().Round(0)
 	}
+	d.answer.Seq = d.record("", h.session, h.actor, event)
+	down := AgentState{Agent: agent, Down: event.Cause, Detail: event.Detail, Advice: event.Advice, Until: event.Until}
+	f := d.s.fleet()
+	f.changed = map[string]AgentState{agent: down}
+	d.askAgents(f, h.session, h.actor)
 }
 
-// allDown returns the agents of those roles that no agent is left for because one is down now, without those that a question is already
-// about.
-func (s *State) allDown(now AgentState) (down []AgentState) {
-	asked := map[string]bool{}
-	for _, q := range s.delivery.Questions {
-		for _, name := range q.Agents {
-			asked[name] = asked[name] || q.Open()
-		}
+// fleet is the agents as they will be after the decision.
+type fleet struct {
+	s       *State
+	policy  *Policy
+	experts int
+	changed map[string]AgentState
+}
+
+func (s *State) fleet() fleet {
+	return fleet{s: s, policy: s.delivery.Policy, experts: len(s.Experts())}
+}
+
+func (f fleet) agent(name string) AgentState {
+	if a, changed := f.changed[name]; changed {
+		return a
 	}
-	for _, r := range s.delivery.Policy.Agents {
-		if !slices.Contains(r.Agents, now.Agent) || r.Role == signalbox.RoleExpert && r.Expert == "" && len(s.Experts()) == 0 {
-			continue
-		}
-		if slices.ContainsFunc(r.Agents, func(name string) bool { return name != now.Agent && s.Agent(name).Down == "" }) {
+	return f.s.Agent(name)
+}
+
+// down returns the agents of the roles that have no agent left, in the order of the policy.
+func (f fleet) down() (down []AgentState) {
+	listed := map[string]bool{}
+	for _, r := range f.policy.Agents {
+		if r.Role == signalbox.RoleExpert && r.Expert == "" && f.experts == 0 ||
+			slices.ContainsFunc(r.Agents, func(name string) bool { return f.agent(name).Down == "" }) {
 			continue
 		}
 		for _, name := range r.Agents {
-			a := s.Agent(name)
-			if name == now.Agent {
-				a = now
-			}
-			if !asked[name] {
-				asked[name], down = true, append(down, a)
+			if !listed[name] {
+				listed[name], down = true, append(down, f.agent(name))
 			}
 		}
 	}
 	return down
+}
+
+// askAgents asks the human about the agents of the roles that have no agent left, without those that a question is already about.
+func (d *decider) askAgents(f fleet, session, actor string) {
+	asked := map[string]bool{}
+	for _, q := range d.s.delivery.Questions {
+		for _, name := range q.Agents {
+			asked[name] = asked[name] || q.Open()
+		}
+	}
+	down := slices.DeleteFunc(f.down(), func(a AgentState) bool { return asked[a.Agent] })
+	if len(down) > 0 {
+		d.askQuestion("", session, actor, QuestionAsked{Kind: AskedAgent, Text: sanitize(describeDown(down), maxText), Agents: names(down)})
+	}
+}
+
+// withdrawAgents withdraws the questions about agents that no role lacks any more.
+func (d *decider) withdrawAgents(f fleet, actor, reason string) {
+	down := names(f.down())
+	for _, q := range d.s.delivery.Questions {
+		if q.Open() && q.Kind == AskedAgent && !slices.ContainsFunc(q.Agents, func(name string) bool { return slices.Contains(down, name) }) {
+			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
+		}
+	}
+}
+
+// tryAgent records that a session is about to try an agent whose pause has ended.
+func (d *decider) tryAgent(name, actor string) {
+	if d.s.Agent(name).Down != "" { // it would not be available before that
+		d.record("", "", actor, AgentRestored{Agent: name, Reason: "its pause is over", Waited: true})
+	}
+}
+
+// heardFromAgent withdraws the question about an agent that was tried again by itself, and works.
+func (d *decider) heardFromAgent(h report) {
+	if h.w.Task == nil || h.w.Task.Agent == "" {
+		return
+	}
+	if a := d.s.Agent(h.w.Task.Agent); a.Trying && a.Outages > 0 {
+		d.withdrawAgents(d.s.fleet(), h.actor, a.Agent+" works again")
+	}
 }
 
 func names(agents []AgentState) (list []string) {
@@ -302,6 +386,7 @@ func names(agents []AgentState) (list []string) {
 // describeDown returns the question about agents that cannot work.
 func describeDown(agents []AgentState) string {
 	var b strings.Builder
+	waits := true
 	for _, a := range agents {
 		b.WriteString("the agent " + a.Agent + " cannot work: " + a.Down.inWords())
 		if a.Detail != "" {
@@ -311,8 +396,17 @@ func describeDown(agents []AgentState) string {
 		if a.Advice != "" {
 			b.WriteString(strings.TrimRight(a.Advice, ". ") + ". ")
 		}
+		if !a.Until.IsZero() {
+			b.WriteString("It is tried again by itself, the first time after 5 minutes, and for about two hours. ")
+		}
+		waits = waits && !a.Until.IsZero()
 	}
-	b.WriteString("Then answer retry: one session is tried first. Its work waits until then, and other work continues.")
+	if waits {
+		b.WriteString("Answer retry to try it now: one session is tried first. ")
+	} else {
+		b.WriteString("Then answer retry: one session is tried first. ")
+	}
+	b.WriteString("Its work waits until then, and other work continues.")
 	return b.String()
 }
 
@@ -332,7 +426,7 @@ func (d *decider) noteCrash(h report) {
 func (d *decider) restoreAgents(agents []string, actor, reason string) {
 	for _, name := range agents {
 		if d.s.Agent(name).Down != "" {
-			d.record("", "", actor, AgentRestored{name, reason})
+			d.record("", "", actor, AgentRestored{Agent: name, Reason: reason})
 		}
 	}
 }
@@ -347,20 +441,23 @@ func (d *decider) retryAgents(actor, reason string) {
 	d.restoreAgents(names(d.s.delivery.Agents), actor, reason)
 }
 
-// reconfigureAgents lets the agents work again whose settings a new policy changes, and withdraws the questions that are about nothing else.
+// reconfigureAgents lets the agents work again whose settings a new policy changes. It withdraws the questions about agents that no role lacks
+// any more, and asks about roles that have lost the agents that could take over.
 func (d *decider) reconfigureAgents(before, after *Policy, actor string) {
 	const reason = "its settings were changed"
-	changed := func(name string) bool { return before.settings(name) != after.settings(name) }
-	for _, q := range d.s.delivery.Questions {
-		if q.Open() && q.Kind == AskedAgent && !slices.ContainsFunc(q.Agents, func(name string) bool { return !changed(name) }) {
-			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
-		}
-	}
+	f := fleet{s: d.s, policy: after, experts: len(after.Experts) + len(d.s.delivery.Experts), changed: map[string]AgentState{}}
+	var restored []string
 	for _, a := range d.s.delivery.Agents {
-		if changed(a.Agent) {
-			d.record("", "", actor, AgentRestored{a.Agent, reason})
+		if before.settings(a.Agent) != after.settings(a.Agent) {
+			f.changed[a.Agent] = AgentState{Agent: a.Agent}
+			restored = append(restored, a.Agent)
 		}
 	}
+	d.withdrawAgents(f, actor, reason)
+	for _, name := range restored {
+		d.record("", "", actor, AgentRestored{Agent: name, Reason: reason})
+	}
+	d.askAgents(f, "", actor)
 }
 
 func (s *State) applyAgent(e *signalbox.Event, body body) {
@@ -370,6 +467,11 @@ func (s *State) applyAgent(e *signalbox.Event, body body) {
 			switch {
 			case b.Role != "":
 				a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes, r.Until = 0, b.Until.UTC() })
+			case b.Cause.ofAgent():
+				a.Down, a.Detail, a.Advice, a.Until, a.Trying = b.Cause, b.Detail, b.Advice, time.Time{}, false
+				if !b.Until.IsZero() {
+					a.Until, a.Outages = b.Until.UTC(), a.Outages+1
+				}
 			case !b.Until.IsZero():
 				a.Limited = b.Until.UTC()
 			default:
@@ -378,8 +480,11 @@ func (s *State) applyAgent(e *signalbox.Event, body body) {
 		})
 	case AgentRestored:
 		s.changeAgent(b.Agent, func(a *AgentState) {
-			*a = AgentState{Agent: a.Agent, Trying: a.Trying || a.Down != "", Restored: a.Restored}
-			if a.Trying {
+			restored := AgentState{Agent: a.Agent, Trying: a.Trying || a.Down != "", Restored: a.Restored}
+			if b.Waited {
+				restored.Outages, restored.Roles = a.Outages, a.Roles
+			}
+			if *a = restored; a.Trying {
 				a.Restored = e.Seq
 			}
 		})
@@ -392,11 +497,13 @@ func (s *State) noteAgentWorks(w *Work) {
 		return
 	}
 	a := s.Agent(w.Task.Agent)
-	if !a.Trying && a.crashes(w.Lease.Role).Crashes == 0 {
+	if !a.Trying && a.Outages == 0 && a.crashes(w.Lease.Role).Crashes == 0 {
 		return
 	}
 	s.changeAgent(a.Agent, func(a *AgentState) {
-		a.Trying = false
+		if a.Trying = false; a.Down == "" {
+			a.Outages = 0
+		}
 		a.changeRole(w.Lease.Role, func(r *AgentCrashes) { r.Crashes = 0 })
 	})
 }

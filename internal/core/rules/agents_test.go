@@ -49,6 +49,23 @@ func TestUnknownRateLimitKeepsTheKnownOne(t *testing.T) {
 	}
 }
 
+// Several sessions meet the same limit, and it is recorded once. Another limit is recorded.
+func TestRateLimitIsRecordedOnce(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"), todo("t3"))
+	var started []Answer
+	for range 3 {
+		started = append(started, b.wantAgent(signalbox.RoleDeveloper, "claude"))
+	}
+	fail := func(a Answer, until time.Time) Decision {
+		b.now = b.now.Add(time.Second)
+		return b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailRateLimit, Until: until})
+	}
+	until := b.now.Add(time.Hour)
+	wantTypes(t, fail(started[0], until), "AgentUnavailable ", "LeaseReleased t1")
+	wantTypes(t, fail(started[1], until.Add(time.Second)), "LeaseReleased t2")
+	wantTypes(t, fail(started[2], until.Add(time.Minute)), "AgentUnavailable ", "LeaseReleased t3")
+}
+
 // If all agents of a list are limited, work waits for the first limit that ends, also if another agent is down.
 func TestAllAgentsLimited(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
@@ -200,5 +217,134 @@ func TestAgentsOfExperts(t *testing.T) {
 	d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
 	if d.Err != nil || d.Answer.Agent != "codex" || b.work("t1").Task.Agent != "codex" {
 		t.Errorf("%+v, %v", d.Answer, d.Err)
+	}
+}
+
+// An agent whose server does not answer is tried again by itself, after pauses that double up to an hour. One question is open all the time, no
+// task uses up an attempt, and in the end only the human can help.
+func TestServerIsTriedAgain(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	b.bring("t2", signalbox.PhaseReadyForReview)
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503"), "AgentUnavailable ", "QuestionAsked ", "LeaseReleased t1")
+	if q := b.s.Questions()[0]; !strings.Contains(q.Text, "tried again by itself") || !strings.Contains(q.Text, "Answer retry to try it now") {
+		t.Errorf("%q", q.Text)
+	}
+	for _, minutes := range []time.Duration{5, 10, 20, 40, 60} {
+		until := b.now.Add(minutes * time.Minute)
+		b.now = until.Add(-1)
+		b.wantNothing(signalbox.RoleCritic)
+		if st := b.wantStanding(StandingLimited); !st.Wake.Equal(until) || st.Outage != "claude" {
+			t.Fatalf("after %d minutes: %+v", minutes, st)
+		}
+		b.now = until
+		d := b.try(b.dispatchOf(signalbox.RoleCritic))
+		wantTypes(t, d, "AgentRestored ", "LeaseGranted t1")
+		b.wantNothing(signalbox.RoleCritic) // one session is tried
+		wantTypes(t, b.fails(d.Answer, FailServer, "503"), "AgentUnavailable ", "LeaseReleased t1")
+	}
+	b.now = b.now.Add(48 * time.Hour)
+	b.wantNothing(signalbox.RoleCritic)
+	b.wantStanding(StandingAsking)
+	if w := b.work("t1"); len(w.Task.Timeouts) > 0 || len(w.Task.Questions) > 0 {
+		t.Errorf("%+v", w.Task)
+	}
+	b.answer("", AskedAgent, "retry") // and the pauses are short again
+	b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503")
+	if st := b.wantStanding(StandingLimited); !st.Wake.Equal(b.now.Add(5*time.Minute)) || len(st.Questions) != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// When the server answers again, the question is withdrawn, and the next pause is a short one.
+func TestServerAnswersAgain(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	b.bring("t2", signalbox.PhaseReadyForReview)
+	b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503")
+	b.now = b.now.Add(5 * time.Minute)
+	b.fails(b.wantAgent(signalbox.RoleCritic, "claude"), FailServer, "503")
+	b.now = b.now.Add(10 * time.Minute)
+	a := b.wantAgent(signalbox.RoleCritic, "claude")
+	wantTypes(t, b.say(a, "checkpoint"), "QuestionAnswered ", "SignalHeard t1", "ProgressReported t1")
+	if q := b.s.Questions()[0]; q.Open() || !q.Withdrawn {
+		t.Errorf("%+v", q)
+	}
+	other := b.wantAgent(signalbox.RoleCritic, "claude")
+	b.fails(other, FailServer, "503")
+	if st := b.wantStanding(StandingWorking); len(st.Questions) != 1 {
+		t.Errorf("%+v", st)
+	}
+	if a := b.s.Agent("claude"); !a.Until.Equal(b.now.Add(5 * time.Minute)) {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A parked session tries an agent again whose pause is over.
+func TestParkedSessionTriesTheServer(t *testing.T) {
+	p := withAgents(policy())
+	for i := range p.Agents {
+		if p.Agents[i].Role == signalbox.RoleDeveloper {
+			p.Agents[i].Agents = []string{"claude"}
+		}
+	}
+	b := deliver(t, p, todo("t1"), todo("t2"))
+	a, other := b.wantAgent(signalbox.RoleDeveloper, "claude"), b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
+	b.fails(other, FailServer, "503")
+	b.say(b.wantAgent(signalbox.RoleExpert, "gemini"), "expert_advice")
+	if d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch}); d.Err == nil {
+		t.Errorf("resumed with %+v", d.Answer)
+	}
+	b.now = b.now.Add(5 * time.Minute)
+	d := b.try(ResumeSession{Session: a.Session, Epoch: a.Lease.Epoch})
+	wantTypes(t, d, "AgentRestored ", "SessionResumed t1")
+	b.wantNothing(signalbox.RoleDeveloper)
+}
+
+// An agent that is down matters to nobody as long as another can take over. If that is removed from the list, the human is asked; if one is added,
+// the question is withdrawn.
+func TestLastAgentIsRemoved(t *testing.T) {
+	for _, cause := range []FailCause{FailLogin, FailServer} {
+		t.Run(string(cause), func(t *testing.T) {
+			list := func(agents ...string) Policy {
+				p := withAgents(policy())
+				for i := range p.Agents {
+					p.Agents[i].Agents = []string{"gemini"}
+					if p.Agents[i].Role == signalbox.RoleDeveloper {
+						p.Agents[i].Agents = agents
+					}
+				}
+				return p
+			}
+			b := deliver(t, list("claude", "codex"), todo("t1"))
+			wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), cause, "no"), "AgentUnavailable ", "LeaseReleased t1")
+			wantTypes(t, b.try(Configure{list("claude"), "op"}), "PolicySet ", "QuestionAsked ")
+			b.wantNothing(signalbox.RoleDeveloper)
+			if q := b.s.Questions()[0]; q.Kind != AskedAgent || len(q.Agents) != 1 || q.Agents[0] != "claude" {
+				t.Errorf("%+v", q)
+			}
+			wantTypes(t, b.try(Configure{list("claude", "codex"), "op"}), "PolicySet ", "QuestionAnswered ")
+			wantTypes(t, b.try(Configure{list("claude"), "op"}), "PolicySet ", "QuestionAsked ")
+			b.answer("", AskedAgent, "retry")
+			b.wantAgent(signalbox.RoleDeveloper, "claude")
+		})
+	}
+}
+
+// The agents of experts matter from the first expert on.
+func TestAgentOfTheFirstExpert(t *testing.T) {
+	p := withCreator(withAgents(policy()))
+	p.Experts = nil
+	p.Agents = []RoleAgents{{Role: signalbox.RoleDeveloper, Agents: []string{"claude", "codex"}}, {Role: signalbox.RoleExpertCreator, Agents: []string{"codex"}},
+		{Role: signalbox.RoleExpert, Agents: []string{"claude"}}}
+	b := deliver(t, p, todo("t1"))
+	wantTypes(t, b.fails(b.wantAgent(signalbox.RoleDeveloper, "claude"), FailLogin, "401"), "AgentUnavailable ", "LeaseReleased t1")
+	a := b.wantAgent(signalbox.RoleDeveloper, "codex")
+	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert = "sql" })
+	x := b.wantAgent(signalbox.RoleExpertCreator, "codex")
+	d := b.sayMore(x, "expert_created", func(h *ReportSignal) { h.Fields.Expert = "sql" })
+	if q := b.s.Questions(); len(q) != 1 || q[0].Kind != AskedAgent {
+		t.Errorf("%+v asks %+v", d, q)
 	}
 }

@@ -106,7 +106,7 @@ func (s *State) Limited(role signalbox.Role) time.Time {
 	return time.Time{}
 }
 
-// NextWake returns when the next rate limit or a used-up token window ends; ok is false if there is none.
+// NextWake returns when the next rate limit, pause of an agent or used-up token window ends; ok is false if there is none.
 func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	earlier := func(t time.Time) {
 		if t.After(now) && (!ok || t.Before(at)) {
@@ -118,6 +118,7 @@ func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
 	}
 	for _, a := range s.delivery.Agents {
 		earlier(a.Limited)
+		earlier(a.Until)
 	}
 	earlier(s.WindowEnd(now))
 	return at, ok

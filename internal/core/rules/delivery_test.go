@@ -27,7 +27,7 @@ func brokenDelivery(s *State, log []signalbox.Event) string {
 }
 
 func brokenLoop(s *State) string {
-	return cmp.Or(brokenTasks(s), brokenSlots(s), brokenLocks(s), brokenQuestions(s), brokenStatus(s))
+	return cmp.Or(brokenTasks(s), brokenSlots(s), brokenLocks(s), brokenQuestions(s), brokenAgents(s), brokenStatus(s))
 }
 
 // brokenTasks holds that no gate is skipped, and that every task is done, held, to be had, or says why not.
@@ -142,6 +142,26 @@ func brokenQuestions(s *State) string {
 	for q, work := range open {
 		if work != "" {
 			return fmt.Sprintf("%s is open about %s, which does not wait for it", q, work)
+		}
+	}
+	return ""
+}
+
+// brokenAgents holds that the human is asked about every role that has no agent left.
+func brokenAgents(s *State) string {
+	asked := map[string]bool{}
+	for _, q := range s.Questions() {
+		for _, name := range q.Agents {
+			asked[name] = asked[name] || q.Open()
+		}
+	}
+	for _, r := range s.delivery.Policy.Agents {
+		if r.Role == signalbox.RoleExpert && r.Expert == "" && len(s.Experts()) == 0 {
+			continue
+		}
+		ok := func(name string) bool { return s.Agent(name).Down == "" || asked[name] }
+		if !slices.ContainsFunc(r.Agents, ok) {
+			return fmt.Sprintf("all of %q are down, and nobody is asked", r.Agents)
 		}
 	}
 	return ""

@@ -415,7 +415,7 @@ type RoleLimited struct {
 	Until time.Time      `json:"until"`
 }
 
-// AgentUnavailable records that an agent cannot work, and why. Without a time it works again only after a human has done something.
+// AgentUnavailable records that an agent cannot work, and why. It is tried again at a time, or without one only after a human has done something.
 type AgentUnavailable struct {
 	Agent string    `json:"agent"`
 	Cause FailCause `json:"cause"`
@@ -430,11 +430,13 @@ type AgentUnavailable struct {
 	Next string `json:"next,omitempty"`
 }
 
-// AgentRestored records that an agent may work again, because a human has done something. If it could not work at all, one session is tried
-// first.
+// AgentRestored records that an agent may work again, because a human has done something or its pause is over. If it could not work at all, one
+// session is tried first.
 type AgentRestored struct {
 	Agent  string `json:"agent"`
 	Reason string `json:"reason,omitempty"`
+	// Waited means that nobody did anything: the pause after a failure of its server is over.
+	Waited bool `json:"waited,omitempty"`
 }
 
 // ConversationOpened records the id that an agent program gave its own session, so that the session can be resumed after an interruption.

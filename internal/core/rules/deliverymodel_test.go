@@ -73,6 +73,9 @@ func newCompany(t *rapid.T) *company {
 	}
 	if c.oneIn(2) {
 		p = withAgents(p)
+		for i := range p.Agents {
+			p.Agents[i].Agents = c.drawAgents()
+		}
 	}
 	c.try(Configure{p, "op"})
 	for i := range c.between(1, 12) {
@@ -488,6 +491,35 @@ func (c *company) passTime() {
 	c.try(Expire{})
 }
 
+// drawAgents draws the agents of a role.
+func (c *company) drawAgents() []string {
+	agents := []string{"claude", "codex", "gemini"}
+	c.chance.Shuffle(len(agents), func(i, j int) { agents[i], agents[j] = agents[j], agents[i] })
+	return agents[:c.between(1, 3)]
+}
+
+// reconfigure changes which agents work in a role, or the settings of one.
+func (c *company) reconfigure() {
+	p := *c.s.delivery.Policy
+	if len(p.Agents) == 0 {
+		return
+	}
+	p.Agents = slices.Clone(p.Agents)
+	i := c.between(0, len(p.Agents)-1)
+	p.Agents[i].Agents = c.drawAgents()
+	for _, a := range c.s.Agents() {
+		if a.Down != "" && c.oneIn(2) { // it has to do without the others
+			p.Agents[i].Agents = []string{a.Agent}
+		}
+	}
+	if c.oneIn(3) {
+		p.AgentSettings = slices.Clone(p.AgentSettings)
+		c.n++
+		p.AgentSettings[c.between(0, len(p.AgentSettings)-1)].Settings = signalbox.Hash{9, byte(c.n)}
+	}
+	c.try(Configure{p, "op"})
+}
+
 // replan adds, removes or changes a task.
 func (c *company) replan() {
 	switch i := c.between(0, len(c.tasks)-1); chooseOne(c, "add", "remove", "change", "plan") {
@@ -571,6 +603,10 @@ func (c *company) step() {
 		if c.oneIn(2) || !c.observeRequest(false) {
 			c.moveBase("")
 		}
+	case 33:
+		c.fail()
+	case 34, 35:
+		c.reconfigure()
 	}
 }
 

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-large-files", "A task adds large files: it goes back, the human is asked, gives guidance, is asked again and keeps them.", largeFiles},
 	{"delivery-red-base", "Checks fail on the base: the human repairs the machine, a remediation the base; later the human accepts a failure.", redBases},
 	{"delivery-failover", "An agent meets a rate limit, crashes, and loses its login: others take over, and the human is asked once none is left.", failover},
+	{"delivery-outage", "The server of an agent does not answer for hours: it is tried again by itself, then the human is asked, and the agents of a role are replaced.", outage},
 	{"delivery-conversations", "Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
 	{"delivery-setup", "Worktrees are made ready; a setup command fails, and the human is asked once for all tasks.", setups},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
@@ -486,6 +488,35 @@ func failover(b *box) {
 	b.fails(b.starts(signalbox.RoleDeveloper), FailLogin, "401 Unauthorized")
 	p.AgentSettings = []AgentSettings{{"claude", signalbox.Hash{9}}, p.AgentSettings[1], p.AgentSettings[2]}
 	b.do(Configure{p, "op"})
+	b.say(b.starts(signalbox.RoleDeveloper), "ready_for_review")
+}
+
+func outage(b *box) {
+	p := withAgents(policy())
+	planned(b, p, todo("t1"), todo("t2"))
+	b.fails(b.starts(signalbox.RoleDeveloper), FailServer, "connection refused")
+	b.fails(b.starts(signalbox.RoleDeveloper), FailServer, "503")
+	b.pass(5 * time.Minute)
+	b.fails(b.starts(signalbox.RoleDeveloper), FailServer, "connection refused")
+	b.fails(b.starts(signalbox.RoleDeveloper), FailLogin, "401")
+	b.pass(10 * time.Minute)
+	b.say(b.starts(signalbox.RoleDeveloper), "ready_for_review")
+	b.fails(b.starts(signalbox.RoleDeveloper), FailServer, "connection refused")
+	for _, minutes := range []time.Duration{5, 10, 20, 40, 60} {
+		b.pass(minutes * time.Minute)
+		b.fails(b.starts(signalbox.RoleDeveloper), FailServer, "connection refused")
+	}
+	p.Agents = slices.Clone(p.Agents)
+	for i := range p.Agents {
+		p.Agents[i].Agents = []string{"gemini"}
+	}
+	b.do(Configure{p, "op"})
+	b.fails(b.starts(signalbox.RoleDeveloper), FailProgram, "not found")
+	for i := range p.Agents {
+		p.Agents[i].Agents = []string{"codex"}
+	}
+	b.do(Configure{p, "op"})
+	b.answer("", AskedAgent, "logged in")
 	b.say(b.starts(signalbox.RoleDeveloper), "ready_for_review")
 }
 

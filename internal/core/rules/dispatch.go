@@ -70,6 +70,7 @@ func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil}
 	if w.Task != nil {
 		claim.agent, _ = d.s.agentFor(role, w.Task.Expert, d.at)
+		d.tryAgent(claim.agent, c.Actor)
 	}
 	d.answer.Agent = claim.agent
 	claim.grant(d, w)

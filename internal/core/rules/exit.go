@@ -203,6 +203,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.endTurn(h)
+	d.heardFromAgent(h)
 	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
 		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
 	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)

@@ -83,6 +83,9 @@ func (d *decider) registerExpert(h report) {
 		keywords = append(keywords, sanitize(k, 64))
 	}
 	d.recordFor(h, ExpertRegistered{Expert{Name: name, Gap: sanitize(h.Fields.Gap, 1000), Keywords: keywords}})
+	f := d.s.fleet()
+	f.experts++
+	d.askAgents(f, h.session, h.actor)
 	d.release(h, h.Signal)
 }
 
@@ -118,6 +121,7 @@ func (c ResumeSession) decide(d *decider) error {
 		}
 	}
 	d.answer.Agent = cmp.Or(resumed.Agent, h.w.Task.Agent)
+	d.tryAgent(d.answer.Agent, h.actor)
 	d.answer.Seq = d.recordFor(h, resumed)
 	return nil
 }

@@ -240,7 +240,7 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 			}
 			s.delivery.Cancelled, s.delivery.Paused, s.delivery.NoBudget, s.delivery.Limited = "", false, false, nil
 			for _, a := range s.delivery.Agents {
-				s.changeAgent(a.Agent, func(a *AgentState) { a.Limited, a.Roles = time.Time{}, nil })
+				s.changeAgent(a.Agent, func(a *AgentState) { a.Limited, a.Roles, a.Outages = time.Time{}, nil, 0 })
 			}
 		}
 		return

@@ -165,6 +165,7 @@ func (c ReportSignal) decide(d *decider) error {
 		return d.refuse(session, w.ID, sent, signalbox.CodeFailed, "declare the files in the plan")
 	}
 	if handler != signalbox.HandlerClarify {
+		d.heardFromAgent(h)
 		d.answer.Seq = d.record(w.ID, session.ID, session.Actor, heard)
 	}
 	handlers[handler](d, h)

@@ -16,7 +16,7 @@ const (
 	StandingEmpty    Standing = "empty"    // no plan was loaded
 	StandingWorking  Standing = "working"  // something runs or can start
 	StandingAsking   Standing = "asking"   // nothing can continue without an answer or approval
-	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit or a token window ends
+	StandingLimited  Standing = "limited"  // nothing can continue before a rate limit, a pause of an agent or a token window ends
 	StandingWaiting  Standing = "waiting"  // nothing can continue before a pull request is merged
 	StandingPaused   Standing = "paused"   // paused by the operator
 	StandingStuck    Standing = "stuck"    // nothing runs, and nothing can start
@@ -36,10 +36,11 @@ type Status struct {
 	Reasons []string
 	// RunCancelled means that the operator cancelled the whole run.
 	RunCancelled bool
-	// Wake is when the rate limit or the token window ends that the run waits for; zero if it waits for none. Window means that it is
-	// the token window.
+	// Wake is when the rate limit, the pause or the token window ends that the run waits for; zero if it waits for none. Window means that it
+	// is the token window, and Outage is the agent whose server did not answer and that is tried again then.
 	Wake   time.Time
 	Window bool
+	Outage string
 }
 
 // Status returns the status of the whole run.
@@ -86,7 +87,7 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 	case st.Running > 0 || next != nil || s.delivery.Loading || s.delaysChecks():
 		return StandingWorking
 	case limited && s.anyLimited(now):
-		st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
+		s.setWake(st, wake, now)
 		return StandingLimited
 	case len(st.Questions) > 0 || len(st.Approvals) > 0:
 		return StandingAsking
@@ -95,13 +96,23 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 	case len(s.Requests()) > 0:
 		return StandingWaiting
 	case limited:
-		st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
+		s.setWake(st, wake, now)
 		return StandingLimited
 	}
 	return StandingStuck
 }
 
-// anyLimited reports whether something could be dispatched if there were no rate limit and no token window.
+func (s *State) setWake(st *Status, wake, now time.Time) {
+	st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
+	for _, a := range s.delivery.Agents {
+		if !st.Window && a.Down != "" && a.Until.Equal(wake) {
+			st.Outage = a.Agent
+			return
+		}
+	}
+}
+
+// anyLimited reports whether something could be dispatched if there were no rate limit, no pause of an agent and no token window.
 func (s *State) anyLimited(now time.Time) bool {
 	full := !s.WindowEnd(now).IsZero()
 	for n, role := range dispatchOrder {
