@@ -43,7 +43,7 @@ type Status struct {
 	Requests []Request `json:"requests"`
 	Spending Spending  `json:"spending"`
 	Base     Base      `json:"base"`
-	// RateLimits are the agents, and the roles of which no agent, that can start for a time.
+	// RateLimits are the agents and the roles that start nothing for a time.
 	RateLimits []RateLimit `json:"rate_limits"`
 }
 
@@ -125,11 +125,13 @@ type Base struct {
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// RateLimit says until when an agent, or no agent of a role, can start.
+// RateLimit says until when an agent, or every agent of a role, waits.
 type RateLimit struct {
 	Role  signalbox.Role `json:"role,omitempty"`
 	Agent string         `json:"agent,omitempty"`
 	Until time.Time      `json:"until"`
+	// Cause is absent for a rate limit. It is "server" if the server of the agent did not answer, and the agent is tried again at Until.
+	Cause rules.FailCause `json:"cause,omitempty"`
 }
 
 // Who returns the agent or the role.
@@ -184,6 +186,9 @@ func NewStatus(s *rules.State, now time.Time) *Status {
 	for _, a := range s.Agents() {
 		if a.Limited.After(now) {
 			st.RateLimits = append(st.RateLimits, RateLimit{Agent: a.Agent, Until: a.Limited})
+		}
+		if a.Until.After(now) {
+			st.RateLimits = append(st.RateLimits, RateLimit{Agent: a.Agent, Until: a.Until, Cause: a.Down})
 		}
 	}
 	return st

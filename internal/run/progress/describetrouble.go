@@ -25,7 +25,7 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), b.Detail
 	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
-		return fmt.Sprintf("rate limit: no %s until %s", b.Role, b.Until.In(d.zone).Format(time.TimeOnly)), ""
+		return waitsLine(string(b.Role), b.Until, d.zone), ""
 	case rules.TypeAgentUnavailable:
 		return d.unavailable(as[rules.AgentUnavailable](e))
 	case rules.TypeAgentRestored:
@@ -62,9 +62,19 @@ func (d describer) unavailable(b rules.AgentUnavailable) (text, detail string) {
 	case b.Next != "":
 		return fmt.Sprintf("%s takes over from %s%s (%s)", b.Next, b.Agent, until, why), b.Detail
 	case !b.Until.IsZero():
-		return fmt.Sprintf("%s: no %s until %s", why, b.Agent, b.Until.In(d.zone).Format(time.TimeOnly)), b.Detail
+		return fmt.Sprintf("%s is not available until %s (%s)", b.Agent, b.Until.In(d.zone).Format(time.TimeOnly), why), b.Detail
 	}
 	return fmt.Sprintf("%s is not available (%s)", b.Agent, why), b.Detail
+}
+
+// waitsLine says that an agent, or a role, waits for the end of a rate limit.
+func waitsLine(who string, until time.Time, zone *time.Location) string {
+	return fmt.Sprintf("rate limit: %s waits until %s", who, until.In(zone).Format(time.TimeOnly))
+}
+
+// outageLine says when an agent is tried again whose server did not answer.
+func outageLine(agent string, until time.Time, zone *time.Location) string {
+	return fmt.Sprintf("no answer from the server of %s: it is tried again at %s", agent, until.In(zone).Format(time.TimeOnly))
 }
 
 // failed describes how an agent failed.

@@ -225,6 +225,10 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 			fmt.Fprintf(text, "\nThe token window ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
 			return
 		}
+		if st.Outage != "" {
+			fmt.Fprintf(text, "\nThe server of %s did not answer. It is tried again from %s on. Run the same command again then.\n", onScreen(st.Outage), st.Wake.Local().Format(time.TimeOnly))
+			return
+		}
 		fmt.Fprintf(text, "\nA rate limit ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
 	}
 }

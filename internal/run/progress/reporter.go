@@ -26,10 +26,11 @@ type reporter struct {
 	began    time.Time
 	standing rules.Standing // that was reported last
 	limits   map[string]time.Duration
+	ready    map[string]bool // the setup commands that were reported to have passed
 }
 
 func newReporter(b *box.Box) reporter {
-	t := reporter{b: b, zone: time.Local, began: time.Now(), standing: rules.StandingWorking}
+	t := reporter{b: b, zone: time.Local, began: time.Now(), standing: rules.StandingWorking, ready: map[string]bool{}}
 	if b != nil && b.Config != nil {
 		t.limits = map[string]time.Duration{}
 		for _, check := range b.Config.Checks {
@@ -47,6 +48,9 @@ func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines m
 	d := describer{s, r.zone, r.limits, lastLines}
 	for i := range events {
 		e := &events[i]
+		if r.repeatsSetup(e) {
+			continue
+		}
 		if text, detail := d.line(e); text != "" {
 			story = append(story, report{e.Time, d.about(e), text, detail})
 		}
@@ -61,6 +65,17 @@ func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines m
 		story = append(story, report{at: at, text: text})
 	}
 	return story
+}
+
+// repeatsSetup reports whether an event only says that a setup command has passed in one more worktree.
+func (r *reporter) repeatsSetup(e *signalbox.Event) bool {
+	if e.Type != rules.TypeSetupRan {
+		return false
+	}
+	b := as[rules.SetupRan](e)
+	known := r.ready[b.Command]
+	r.ready[b.Command] = b.Passed
+	return known && b.Passed
 }
 
 // maxOutputRead is how much of the output of a check is read.
@@ -103,6 +118,9 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 	case rules.StandingLimited:
 		if st.Window {
 			return windowLine(st.Wake, zone)
+		}
+		if st.Outage != "" {
+			return "waiting: " + outageLine(st.Outage, st.Wake, zone)
 		}
 		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly)
 	case rules.StandingPaused:

@@ -126,12 +126,15 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 	}
 	for _, role := range rules.DispatchRoles() {
 		if until := s.Limited(role); until.After(now) {
-			notices = append(notices, "rate limit: no "+string(role)+" until "+until.Local().Format(time.TimeOnly))
+			notices = append(notices, waitsLine(string(role), until, time.Local))
 		}
 	}
 	for _, a := range s.Agents() {
 		if a.Limited.After(now) {
-			notices = append(notices, "rate limit: no "+onScreen(a.Agent)+" until "+a.Limited.Local().Format(time.TimeOnly))
+			notices = append(notices, waitsLine(onScreen(a.Agent), a.Limited, time.Local))
+		}
+		if a.Until.After(now) {
+			notices = append(notices, outageLine(onScreen(a.Agent), a.Until, time.Local))
 		}
 	}
 	return notices

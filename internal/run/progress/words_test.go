@@ -2,6 +2,7 @@ package progress
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -247,6 +248,45 @@ func TestWorkByHandWithoutAPlan(t *testing.T) {
 	}
 	if v := p.look(nil); v.withoutPlan != want {
 		t.Error(v.withoutPlan)
+	}
+}
+
+// A setup command runs in every worktree, and that it passed is said once, until it fails.
+func TestSetupIsReportedOnce(t *testing.T) {
+	r := newReporter(nil)
+	var got []string
+	for i, passed := range []bool{true, true, false, false, true, true} {
+		e := eventAbout(t, "SetupRan", "T1", "", rules.SetupRan{Command: "npm ci", Passed: passed, Exit: 1})
+		for _, line := range r.reports(&rules.State{}, []signalbox.Event{*e}, nil) {
+			if strings.HasPrefix(line.text, "setup") {
+				got = append(got, fmt.Sprint(i))
+			}
+		}
+	}
+	if strings.Join(got, " ") != "0 2 3 4" {
+		t.Errorf("reported %v", got)
+	}
+}
+
+// Agents are not available for reasons, some until a time.
+func TestUnavailableAgents(t *testing.T) {
+	until := time.Date(2026, 3, 1, 14, 30, 5, 0, time.UTC)
+	for _, tt := range []struct {
+		event rules.AgentUnavailable
+		want  string
+	}{
+		{rules.AgentUnavailable{Agent: "limited", Cause: rules.FailRateLimit, Until: until}, "limited is not available until 14:30:05 (rate limit)"},
+		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailRateLimit, Until: until, Next: "codex"}, "codex takes over from claude until 14:30 (rate limit)"},
+		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer, Until: until}, "claude is not available until 14:30:05 (no answer from its server)"},
+		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer}, "claude is not available (no answer from its server)"},
+	} {
+		if text, _ := (describer{s: &rules.State{}, zone: time.UTC}).line(eventAbout(t, rules.TypeAgentUnavailable, "", "", tt.event)); text != tt.want {
+			t.Errorf("%q, want %q", text, tt.want)
+		}
+	}
+	if got, want := standingLine(rules.Status{Standing: rules.StandingLimited, Wake: until, Outage: "claude"}, 0, time.UTC),
+		"waiting: no answer from the server of claude: it is tried again at 14:30:05"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -365,7 +365,11 @@ func (p *statusPrinter) notices() (lines []string) {
 		add("the token window is used up until %s", p.o.clock(*window.Ends))
 	}
 	for _, limit := range st.RateLimits {
-		add("rate limit: no %s until %s", limit.Who(), p.o.clock(limit.Until))
+		if limit.Cause != "" {
+			add("no answer from the server of %s: it is tried again at %s", show.OnScreen(limit.Who()), p.o.clock(limit.Until))
+			continue
+		}
+		add("rate limit: %s waits until %s", show.OnScreen(limit.Who()), p.o.clock(limit.Until))
 	}
 	for _, c := range st.Crews {
 		if !c.Alive {

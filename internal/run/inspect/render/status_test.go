@@ -151,6 +151,12 @@ func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 		"a run was killed; the next one on this machine continues":   func(st *inspect.Status) { st.Crews = []inspect.Crew{{ID: "w-1"}} },
 		"the token window is used up until 12:40:00":                 func(st *inspect.Status) { st.Spending.Window.Tokens = 200_000 },
 		"there is no plan yet; load one with: signalbox run plan.md": func(st *inspect.Status) { *st = inspect.Status{Standing: rules.StandingEmpty} },
+		"no answer from the server of claude: it is tried again at 12:05:00": func(st *inspect.Status) {
+			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute), Cause: rules.FailServer}}
+		},
+		"rate limit: claude waits until 12:05:00": func(st *inspect.Status) {
+			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute)}}
+		},
 		"working · 2 runs active here, 3 agents": func(st *inspect.Status) {
 			st.Crews = []inspect.Crew{{Alive: true, Agents: 1}, {Alive: true, Agents: 2}}
 		},
