@@ -47,6 +47,8 @@ type Config struct {
 	Workspace string `yaml:"workspace"`
 	// Approve is ApproveMerge if a person must approve every merge. Empty means no approval.
 	Approve string `yaml:"approve"`
+	// Deliver is what happens with finished work.
+	Deliver Deliver `yaml:"deliver"`
 	// Keyed gives each agent a key that its signals must have.
 	Keyed bool `yaml:"keyed"`
 	// Sandbox is what agents, checks and tools may do on this machine. SandboxOf includes the settings of one of them.

@@ -180,6 +180,9 @@ func (c *Config) Harmless() bool {
 	if rest.Approve == ApproveMerge {
 		rest.Approve = standard.Approve
 	}
+	if rest.Deliver.harmless() {
+		rest.Deliver = standard.Deliver
+	}
 	rest.Keyed, rest.Protected, rest.Budget = standard.Keyed, standard.Protected, standard.Budget
 	return reflect.DeepEqual(&rest, standard)
 }

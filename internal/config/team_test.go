@@ -251,6 +251,11 @@ func TestHarmless(t *testing.T) {
 		"agent: codex":                                                                false,
 		"lease: {ttl: 20m}":                                                           false,
 		"workspace: shared":                                                           false,
+		"deliver: branch":                                                             true,
+		"deliver: {as: merge, squash: true}":                                          true,
+		"deliver: {target: release}":                                                  false,
+		"deliver: push":                                                               false,
+		"deliver: pull-request":                                                       false,
 	} {
 		c, _, err := ParseTeam("TEAM", []byte(text))
 		if err != nil {

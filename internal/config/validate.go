@@ -26,6 +26,7 @@ func (c *Config) validate(f *faults) {
 	c.checkSetup(f)
 	c.checkProtected(f)
 	c.checkChoices(f)
+	c.checkDeliver(f)
 	c.checkBudgets(f)
 	c.checkSandboxes(f)
 	c.checkPrices(f)

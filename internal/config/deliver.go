@@ -1,0 +1,164 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Values of Deliver.As.
+const (
+	DeliverMerge   = "merge"
+	DeliverBranch  = "branch"
+	DeliverPush    = "push"
+	DeliverRequest = "pull-request"
+)
+
+// Values of Deliver.Dependents.
+const (
+	DependentsWait  = "wait"
+	DependentsStack = "stack"
+)
+
+// Values of Deliver.Forge.
+const (
+	ForgeGitHub  = "gh"
+	ForgeGitLab  = "glab"
+	ForgeCommand = "command"
+)
+
+// Deliver is what happens with finished work. In the text it may be only As.
+type Deliver struct {
+	// As is DeliverMerge, DeliverBranch, DeliverPush or DeliverRequest. Empty means DeliverMerge; see Way.
+	As string `yaml:"as"`
+	// Squash makes one commit of each task.
+	Squash bool `yaml:"squash"`
+	// Target is the branch that work is made for. Empty means the one that is checked out.
+	Target string `yaml:"target"`
+	// Remote is the name or the address of the repository that branches are pushed to. Empty means DefaultRemote; see RemoteName.
+	Remote string `yaml:"remote"`
+	// Dependents is what tasks do that depend on one whose pull request is open: DependentsWait, or DependentsStack to build on it. Empty
+	// means DependentsWait.
+	Dependents string `yaml:"dependents"`
+	// Forge is what opens pull requests: the program ForgeGitHub or ForgeGitLab, or ForgeCommand for Command. Empty means that Command does
+	// if there is one, or else that the address of Remote decides.
+	Forge string `yaml:"forge"`
+	// Command is a program with arguments that opens pull requests.
+	Command []string `yaml:"command"`
+	// Every is the time between looks at a pull request. Zero means DefaultDeliverEvery.
+	Every time.Duration `yaml:"every"`
+}
+
+// Defaults of Deliver.
+const (
+	DefaultRemote       = "origin"
+	DefaultDeliverEvery = time.Minute
+)
+
+func (Deliver) mainField() string { return "as" }
+
+// Way returns how work is delivered.
+func (d Deliver) Way() string { return orDefault(d.As, DeliverMerge) }
+
+// Pushes reports whether work leaves the machine.
+func (d Deliver) Pushes() bool { return d.As == DeliverPush || d.As == DeliverRequest }
+
+// RemoteName returns the name or the address of the repository that branches are pushed to.
+func (d Deliver) RemoteName() string { return orDefault(d.Remote, DefaultRemote) }
+
+// Interval returns the time between looks at a pull request.
+func (d Deliver) Interval() time.Duration {
+	if d.Every == 0 {
+		return DefaultDeliverEvery
+	}
+	return d.Every
+}
+
+// harmless reports whether a team may set it without being trusted: nothing is pushed, and no other branch moves.
+func (d Deliver) harmless() bool { return !d.Pushes() && d.Target == "" }
+
+func (c *Config) checkDeliver(f *faults) {
+	d, at := c.Deliver, setting("deliver")
+	ways := []string{DeliverMerge, DeliverBranch, DeliverPush, DeliverRequest}
+	f.add(checkWord(at.field("as"), d.As, "is not a way to deliver work", ways))
+	f.add(checkWord(at.field("dependents"), d.Dependents, "is not what dependent tasks can do", []string{DependentsWait, DependentsStack}))
+	f.add(checkWord(at.field("forge"), d.Forge, "is not a program that opens pull requests", []string{ForgeGitHub, ForgeGitLab, ForgeCommand}))
+	f.add(checkBranch(at.field("target"), d.Target))
+	f.add(checkRemote(at.field("remote"), d.Remote))
+	f.add(checkProgram(at.field("command"), d.Command))
+	if d.Every != 0 {
+		f.add(checkTime(at.field("every"), d.Every))
+	}
+	switch {
+	case (d.Forge == ForgeGitHub || d.Forge == ForgeGitLab) && len(d.Command) > 0:
+		f.add(&settingError{at: at.field("forge"), fault: fmt.Sprintf("%s is not valid together with command", d.Forge), hint: "keep one of them"})
+	case d.Forge == ForgeCommand && len(d.Command) == 0:
+		f.add(&settingError{at: at.field("forge"), fault: "needs command", hint: "add the program that opens pull requests, as in command: [open-request]"})
+	}
+	for _, of := range []struct {
+		name string
+		set  bool
+		with []string
+	}{
+		{"remote", d.Remote != "", []string{DeliverPush, DeliverRequest}},
+		{"dependents", d.Dependents != "", []string{DeliverRequest}},
+		{"forge", d.Forge != "", []string{DeliverRequest}},
+		{"command", len(d.Command) > 0, []string{DeliverRequest}},
+		{"every", d.Every != 0, []string{DeliverRequest}},
+	} {
+		if of.set && slices.Contains(ways, d.Way()) && !slices.Contains(of.with, d.Way()) {
+			f.add(&settingError{at: at.field(of.name), fault: fmt.Sprintf("has no effect if work is delivered as %s", d.Way()),
+				hint: fmt.Sprintf("add as: %s, or remove the line", of.with[len(of.with)-1])})
+		}
+	}
+	if c.Workspace == WorkspaceShared && (d.Way() != DeliverMerge || d.Squash || d.Target != "") {
+		f.add(&settingError{at: at, fault: "has no effect with workspace: shared, because there are no branches", hint: "remove one of the two"})
+	}
+}
+
+// checkWord reports a value that is not one of a few words. Empty is valid.
+func checkWord(at settingPath, value, fault string, words []string) *settingError {
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return &settingError{at: at, fault: fmt.Sprintf("%q %s", value, fault), hint: "write " + list(words)}
+}
+
+// checkBranch reports what git does not accept as the name of a branch, and the branches of tasks. Empty is valid.
+func checkBranch(at settingPath, name string) *settingError {
+	const hint = "write the name of a branch, such as main"
+	wrong := strings.HasPrefix(name, "-") || strings.HasPrefix(name, "refs/") || name == "HEAD" || name == "@" ||
+		strings.ContainsAny(name, " ~^:?*[\\\x7f") || strings.Contains(name, "..") || strings.Contains(name, "@{") ||
+		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
+	if name != "" {
+		for part := range strings.SplitSeq(name, "/") {
+			wrong = wrong || part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock")
+		}
+	}
+	switch {
+	case wrong:
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not the name of a branch", name), hint: hint}
+	case strings.HasPrefix(name, "signalbox/"):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is the branch of a task", name), hint: hint}
+	}
+	return nil
+}
+
+// checkRemote reports what is neither the name nor the address of a repository. Empty is valid.
+func checkRemote(at settingPath, remote string) *settingError {
+	const hint = "write the name of a remote, such as origin, or an address that begins with https:// or ssh://"
+	switch {
+	case strings.HasPrefix(remote, "-") || strings.ContainsFunc(remote, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not a remote repository", remote), hint: hint}
+	case strings.Contains(remote, "::"): // such as ext::, which runs a command
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that signalbox pushes to", remote), hint: hint}
+	}
+	if u, err := url.Parse(remote); err == nil && u.User != nil {
+		if _, secret := u.User.Password(); secret {
+			return &settingError{at: at, fault: "has a password", hint: "do not write secrets here; use a credential helper of git"}
+		}
+	}
+	return nil
+}
