@@ -13,7 +13,7 @@
 //   - Git does not write through links in the git folders, with which an agent could make it write to files elsewhere.
 //   - Git does not wait for the other end of a pipe in place of a file that it reads, and is ended if it takes too long.
 //   - Git cannot start another program by name. In particular it cannot start another git in a nested repository or a submodule,
-//     which would read the configuration there. See Call.Helpers for the exceptions.
+//     which would read the configuration there. See Call.Helpers and Call.Network for the exceptions.
 //
 // Attributes come from files in the worktree or in the commit. They can name a filter or a driver, but nothing defines one.
 package git
@@ -45,6 +45,8 @@ type Repository struct {
 	Identity bool
 	// Filters are the names of the filters that the configuration defines, and that are not run.
 	Filters []string
+	// Remotes are the addresses of the remote repositories that the configuration names.
+	Remotes map[string]string
 	// Settings are additional settings for every git, such as user.name=x.
 	Settings []string
 	// Limit is how long one git may run; zero means ten minutes.
@@ -284,6 +286,23 @@ var fixed = []string{
 	"protocol.allow=never", "advice.detachedHead=false",
 }
 
+// network are settings for a git that talks to another repository. An address such as ext::COMMAND would run a command.
+var network = []string{
+	"protocol.https.allow=always", "protocol.http.allow=always", "protocol.ssh.allow=always", "protocol.file.allow=always", "protocol.ext.allow=never",
+	"push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "fetch.prune=false", "fetch.pruneTags=false", "fetch.writeCommitGraph=false",
+}
+
+// networkVariables returns the user's variables that say how git logs in.
+func networkVariables() (kept []string) {
+	for _, name := range []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY",
+		"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"} {
+		if value, set := os.LookupEnv(name); set {
+			kept = append(kept, name+"="+value)
+		}
+	}
+	return kept
+}
+
 // ours are settings for our own worktrees: all files of a commit are checked out, and all changes are seen.
 var ours = []string{"core.sparseCheckout=false", "core.checkStat=default", "core.ignoreStat=false", "core.trustctime=true"}
 
@@ -328,6 +347,9 @@ type Call struct {
 	Ours bool
 	// Helpers lets git start other programs: git worktree and git bundle start other gits, in this repository only.
 	Helpers bool
+	// Network lets git talk to another repository. It starts the programs for that, and reads the configuration of the user and the system,
+	// which say how to log in. The repository's own configuration and its hooks have no effect. An address cannot name a command.
+	Network bool
 	// Stdin is git's input, and Stdout and Stderr receive its output; nil discards it.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -348,9 +370,14 @@ func (r *Repository) Run(ctx context.Context, c Call) error {
 	if c.Ours {
 		settings = slices.Concat(r.Settings, ours)
 	}
-	env := append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view,
-		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
-	if !c.Helpers {
+	env := append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view)
+	if c.Network {
+		settings = slices.Concat(settings, network)
+		env = append(env, networkVariables()...)
+	} else {
+		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	}
+	if !c.Helpers && !c.Network {
 		env = append(env, withoutHelpers()...)
 	}
 	return r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(settings), c.Args), Dir: c.Worktree, Env: append(env, c.Env...),

@@ -43,12 +43,29 @@ func (r *Repository) readSettings(ctx context.Context, dir string) error {
 		case inRepository && name == "extensions.refstorage":
 			r.refFormat, _, _ = strings.Cut(value, ":") // an optional address follows
 		}
+		if remote, push, ok := remoteName(name); ok && (ofUser || inRepository) && (push || r.Remotes[remote] == "") {
+			if r.Remotes == nil {
+				r.Remotes = map[string]string{}
+			}
+			r.Remotes[remote] = value
+		}
 		if filter, ok := filterName(name); ok && !slices.Contains(r.Filters, filter) && (ofUser || inRepository) {
 			r.Filters = append(r.Filters, filter)
 		}
 	}
 	r.Identity = found["user.name"] && found["user.email"]
 	return nil
+}
+
+// remoteName returns the X of remote.X.url and of remote.X.pushurl, which counts before it.
+func remoteName(name string) (remote string, push, ok bool) {
+	rest, found := strings.CutPrefix(name, "remote.")
+	dot := strings.LastIndex(rest, ".")
+	if !found || dot < 1 {
+		return "", false, false
+	}
+	push = rest[dot+1:] == "pushurl"
+	return rest[:dot], push, push || rest[dot+1:] == "url"
 }
 
 // filterName returns the X of filter.X.clean and the like.

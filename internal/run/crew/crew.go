@@ -154,6 +154,9 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 		return Project{Root: root}, nil
 	}
 	repo, err := workspace.Find(ctx, root, filepath.Join(dir, TreesFolder))
+	if err == nil && c.Deliver.Target != "" {
+		err = repo.UseBase(ctx, c.Deliver.Target)
+	}
 	if err != nil {
 		return Project{}, err
 	}

@@ -327,6 +327,20 @@ func TestPlantedCommands(t *testing.T) {
 			_, err := a.Merge(ctx, "T4", "", check)
 			return err
 		}},
+		{"push and fetch", func() error {
+			top := newDir(t)
+			remote, clone := filepath.Join(top, "remote.git"), filepath.Join(top, "clone")
+			gitRun(t, top, "init", "--quiet", "--bare", "--template=", remote)
+			if err := a.Push(ctx, Push{Task: "T1", Remote: remote, Commit: saved}); err != nil {
+				return err
+			}
+			gitRun(t, top, "clone", "--quiet", "-b", Branch("T1"), remote, clone)
+			gitRun(t, clone, "checkout", "--quiet", "-b", a.Base)
+			gitRun(t, clone, "-c", "user.name=ann", "-c", "user.email=ann@localhost", "commit", "--quiet", "--allow-empty", "-m", "theirs")
+			gitRun(t, clone, "push", "--quiet", "origin", a.Base)
+			_, err := a.Fetch(ctx, remote)
+			return err
+		}},
 		{"discard", func() error { return tree.Discard(ctx, saved) }},
 		{"bundle", func() error { return tree.Bundle(ctx, &bundle) }},
 		{"unbundle", func() error { _, err := a.Unbundle(ctx, "T1", &bundle); return err }},

@@ -25,7 +25,7 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
 		return err
 	}
-	if err := durable.Remove(r.preparedFile(task)); err != nil {
+	if err := errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task))); err != nil {
 		return err
 	}
 	branch := branchPrefix + task

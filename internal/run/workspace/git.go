@@ -34,6 +34,8 @@ type call struct {
 	inWorktrees bool
 	// helpers lets git start other gits.
 	helpers bool
+	// network lets git talk to another repository.
+	network bool
 }
 
 // gitError is the error of a git process.
@@ -137,7 +139,7 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	}
 	ours := filepath.Dir(c.dir) == r.folder
 	var stdout, stderrText bytes.Buffer
-	in := git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers,
+	in := git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers, Network: c.network,
 		Stdin: bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
 	if c.stdout != nil {
 		in.Stdout = c.stdout

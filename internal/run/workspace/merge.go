@@ -15,8 +15,10 @@ type MergeRequest struct {
 	Task string
 	// Commit is the task's commit, and Base the one that the base branch must be at.
 	Commit, Base string
-	// Message is the message of the merge commit; "" means a short default.
+	// Message is the message of the merge commit, as CommitText returns it; "" means a short default.
 	Message string
+	// Squash makes one commit of the task's changes, instead of a merge commit.
+	Squash bool
 	// Check, if not nil, is called with a temporary worktree of the merge commit.
 	Check func(ctx context.Context, dir string) error
 	// Prepared, if not nil, is called with the merge commit before the base branch moves to it. The caller records it, so that
@@ -45,15 +47,9 @@ func (e *MovedError) Error() string {
 	return fmt.Sprintf("the branch %s moved from %.12s to %.12s", e.Base, e.From, e.To)
 }
 
-// Trailers of merge commits, for people who read the history.
-const (
-	taskTrailer = "Signalbox-Task"
-	tipTrailer  = "Signalbox-Tip"
-)
-
 const mergeTree = ".merge"
 
-// Merge merges one commit of a task into one commit of the base branch, always with a merge commit. If it returns an error, the base
+// Merge merges one commit of a task into one commit of the base branch, with a merge commit unless Squash is set. If it returns an error, the base
 // branch is unchanged; the error is ErrUnchanged, a *ConflictError, a *MovedError, the error of Check or Prepared, or a git error.
 func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	if err := signalbox.CheckID(m.Task); err != nil {
@@ -113,12 +109,17 @@ func (r *Repo) createMerge(ctx context.Context, m MergeRequest) (string, error) 
 	if message == "" {
 		message = "Merge " + m.Task
 	}
-	message = fmt.Sprintf("%s\n\n%s: %s\n%s: %s\n", message, taskTrailer, m.Task, tipTrailer, m.Commit)
+	message = withTrailers(message, m.Task, m.Commit)
 	tree, err := r.mergeTrees(ctx, m.Commit, m.Base, branchPrefix+m.Task, r.Base)
 	if err != nil {
 		return "", err
 	}
-	commit, err := r.commitMerge(ctx, m.Base, m.Commit, tree, message)
+	commit := ""
+	if m.Squash {
+		commit, err = r.Squash(ctx, tree, m.Base, message)
+	} else {
+		commit, err = r.commitMerge(ctx, m.Base, m.Commit, tree, message)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -142,6 +142,18 @@ func Inspect(ctx context.Context, dir string) (base string, err error) {
 	return r.Base, err
 }
 
+// UseBase makes another branch the one that work is made for.
+func (r *Repo) UseBase(ctx context.Context, branch string) error {
+	found, err := r.refs(ctx, branch)
+	if err == nil && found[branch].commit == "" {
+		err = refusal(signalbox.CodeNotFound, fmt.Sprintf("create it: git branch %s origin/%s, or set deliver.target to another branch", branch, branch), "there is no branch %s", branch)
+	}
+	if err == nil {
+		r.Base = branch
+	}
+	return err
+}
+
 // newRepo returns the repository around dir, which has no view and no folder yet.
 func newRepo(ctx context.Context, dir string) (*Repo, error) {
 	r := &Repo{lockWait: oldLock + 2*time.Second, step: func(string) {}, started: func([]string) {}}

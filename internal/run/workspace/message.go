@@ -1,0 +1,60 @@
+package workspace
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"signalbox/internal/text"
+)
+
+// Trailers of commits of finished work, for people who read the history.
+const (
+	taskTrailer = "Signalbox-Task"
+	tipTrailer  = "Signalbox-Tip"
+)
+
+// Limits of the text in a commit message.
+const (
+	maxSubject = 100  // characters
+	maxSummary = 4000 // characters
+)
+
+// CommitText returns the text of a commit message: a title on one line, and a summary. Agents wrote both, so they are bounded, have no control
+// characters, and cannot look like the trailers that follow.
+func CommitText(title, summary string) string {
+	message := text.Shorten(text.OneLine(text.Visible(title)), maxSubject)
+	if body := commitBody(summary); body != "" {
+		message += "\n\n" + body
+	}
+	return message
+}
+
+// special matches lines that git, or a program that reads commits, takes for more than text: trailers, the end of a message, and a patch.
+var special = regexp.MustCompile(`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
+
+// commitBody returns text of an agent for a commit message. Special lines are indented.
+func commitBody(summary string) string {
+	summary = strings.ReplaceAll(strings.ReplaceAll(summary, "\r\n", "\n"), "\r", "\n")
+	summary = text.Shorten(strings.TrimSpace(text.Visible(summary)), maxSummary)
+	var lines []string
+	for line := range strings.SplitSeq(summary, "\n") {
+		line = strings.TrimRight(line, " \t")
+		if special.MatchString(line) {
+			line = "  " + line
+		}
+		if line != "" || len(lines) > 0 && lines[len(lines)-1] != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.TrimRight(strings.Join(lines, "\n"), "\n")
+}
+
+// withTrailers returns a commit message with the task, and the commit that was checked and reviewed, as trailers.
+func withTrailers(message, task, tip string) string {
+	message = strings.TrimSpace(message) + fmt.Sprintf("\n\n%s: %s\n", taskTrailer, task)
+	if tip != "" {
+		message += fmt.Sprintf("%s: %s\n", tipTrailer, tip)
+	}
+	return message
+}
