@@ -18,7 +18,9 @@ type ObserveBase struct {
 	Added, Dropped []string
 	// Start means that the caller is about to start work. If no other session is active, a person moved the base between two runs.
 	Start bool
-	Actor string
+	// Fetched means that signalbox itself has moved the base to that of the remote repository.
+	Fetched bool
+	Actor   string
 }
 
 // maxBaseCommits is how many commits a BaseMoved lists.
@@ -35,7 +37,7 @@ func (c ObserveBase) decide(d *decider) error {
 		return nil
 	}
 	between := c.Start && len(d.s.leased) == 0
-	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added), sanitizeSome(c.Dropped), between})
+	d.answer.Seq = d.record("", "", c.Actor, BaseMoved{s.Base, c.Commit, sanitizeSome(c.Added), sanitizeSome(c.Dropped), between, c.Fetched})
 	unfinished := d.s.open[KindTask] > 0 || d.s.open[KindRemediation] > 0
 	if unfinished || !between {
 		d.checkBase(c.Actor)
@@ -83,7 +85,7 @@ func (s *State) BaseMoves() []BaseMove { return s.delivery.BaseMoves }
 
 func (s *State) applyBase(e *signalbox.Event, b BaseMoved) {
 	s.delivery.Base = b.To
-	if !b.Between {
+	if !b.Between && !b.Fetched {
 		s.delivery.BaseMoves = append(slices.Clip(s.delivery.BaseMoves), BaseMove{b, e.Seq, e.Time})
 	}
 }

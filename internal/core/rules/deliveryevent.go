@@ -262,7 +262,7 @@ type BranchMoved struct {
 	Found    string `json:"found"`
 }
 
-// BaseMoved records that the base was moved by something other than signalbox. The checks run on it before anything else is merged.
+// BaseMoved records that the base was moved by something other than a merge of signalbox. The checks run on it before anything else is merged.
 type BaseMoved struct {
 	// From is the last known commit of the base, absent if none is known.
 	From string `json:"from,omitempty"`
@@ -273,6 +273,8 @@ type BaseMoved struct {
 	Dropped []string `json:"dropped,omitempty"`
 	// Between is true if it was found at the start of a run, while no session was active.
 	Between bool `json:"between,omitempty"`
+	// Fetched is true if signalbox itself moved it, to the commit of the remote repository in which a pull request was merged.
+	Fetched bool `json:"fetched,omitempty"`
 }
 
 // ConflictFound records that the work conflicts with the base. If an author records it, the author is about to resolve it. One without

@@ -17,17 +17,24 @@ func (c *Crew) knownBase() (commit string) {
 // before anything else is merged. start reports that the crew has not started to work. A failure is only logged: a merge does not
 // rely on it.
 func (c *Crew) observeBase(ctx context.Context, start bool) {
-	repo := c.project.Repo
-	if repo == nil {
+	if c.project.Repo == nil {
 		return
 	}
+	c.baseMu.Lock()
+	defer c.baseMu.Unlock()
+	c.observe(ctx, rules.ObserveBase{Start: start})
+}
+
+// observe completes an observation of the base, and records it. The caller holds baseMu.
+func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
+	repo := c.project.Repo
 	known := c.knownBase() // before looking, so that the rules can tell whether a merge was recorded meanwhile
 	now, err := repo.BaseCommit(ctx)
 	if err == nil {
 		c.noteTeam(ctx, now)
 	}
 	if err == nil && now != known {
-		seen := rules.ObserveBase{Known: known, Commit: now, Start: start, Actor: c.opts.Actor}
+		seen.Known, seen.Commit, seen.Actor = known, now, c.opts.Actor
 		if known != "" {
 			seen.Added, seen.Dropped = repo.CommitsBetween(ctx, known, now)
 		}

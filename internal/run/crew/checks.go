@@ -33,6 +33,9 @@ func (s *session) check(ctx context.Context) (err error) {
 	}
 	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
 		conflict := (*rules.Conflict)(nil)
+		if base, err = s.crew.startOf(ctx, s.work, base); err != nil {
+			return err
+		}
 		commit, changed, conflict, err = s.commitToCheck(ctx, base)
 		if err == nil && conflict != nil {
 			_, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: *conflict})

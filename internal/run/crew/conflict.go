@@ -24,6 +24,10 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 	if base == "" {
 		return nil
 	}
+	base, err := s.crew.startOf(ctx, s.work, base)
+	if err != nil {
+		return err
+	}
 	if c != nil {
 		tip, err := s.restoreLost(ctx, tree, tip)
 		if err != nil {

@@ -76,7 +76,7 @@ func TestConflictIsFoundBeforeTheChecks(t *testing.T) {
 on developer T2 attempt 2:
     expect "left the conflicts to you in these files: same.txt."
     expect "same.txt: both sides changed it"
-    expect "T1: developer"
+    expect "T1: The task T1"
     expect "Do not run git merge, git rebase or git commit."
     run grep -q '^<<<<<<< ' same.txt && grep -q first same.txt && grep -q second same.txt && test -z "$(git status --porcelain)"
     write same.txt both

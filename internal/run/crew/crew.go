@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/forge"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/team"
@@ -36,8 +37,8 @@ type Options struct {
 	Actor string
 	// Stay makes Run wait for more work when there is nothing left to do, until its context is done.
 	Stay bool
-	// LeaveQuestions makes Run return when no work can continue without an answer or an order from a human. Otherwise it waits
-	// for one.
+	// LeaveQuestions makes Run return when no work can continue without an answer or an order from a human, or before a pull request is
+	// merged. Otherwise it waits for that.
 	LeaveQuestions bool
 	// Keyed gives each agent a key that its signals must have, even if the configuration does not.
 	Keyed bool
@@ -55,6 +56,8 @@ type Options struct {
 
 	// ports is the register of ports; "" means the user's.
 	ports string
+	// forge opens pull requests; nil means the one that the configuration names.
+	forge forge.Forge
 
 	delays *delays // nil means defaultDelays
 	// start starts a program; nil means process.Start.
@@ -77,6 +80,8 @@ type delays struct {
 	size time.Duration
 	// retry are the pauses before something that failed in a worktree, in git or on the disk is tried again.
 	retry []time.Duration
+	// request is the pause between looks at open pull requests; 0 means the configured one.
+	request time.Duration
 	// version is how long a program may take to print its version; 0 means versionTimeout.
 	version time.Duration
 }
@@ -103,6 +108,8 @@ type Crew struct {
 	owner   *agent.Owner
 	site    contain.Site
 	support sandbox.Support
+	remote  string      // the address that branches are pushed to; "" if none are
+	forge   forge.Forge // opens pull requests; nil if there are none
 	opts    Options
 	log     *slog.Logger
 
@@ -110,6 +117,8 @@ type Crew struct {
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
 	warned  map[string]bool // work that cannot be checked; used by the dispatching goroutine only
 	settled atomic.Bool     // it was said that the team's configuration has changed
+
+	baseMu sync.Mutex // held while the base branch is looked at, or moved to that of the remote repository
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -211,6 +220,9 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 			return nil, err
 		}
 	}
+	if err := c.findRemote(); err != nil {
+		return nil, err
+	}
 	c.observeBase(ctx, true) // before the work of killed crews is released: somebody may have been at work
 	if err := c.reapOrphans(ctx); err != nil {
 		return nil, err
@@ -247,6 +259,8 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 			stop(err)
 		}
 	})
+	c.lookAtRequests(following) // before the loop can find that there is nothing to do
+	helpers.Go(func() { c.watchRequests(following) })
 	outcome, err := c.dispatchLoop(following)
 	if following.Err() != nil && ctx.Err() == nil {
 		err = context.Cause(following)
@@ -294,7 +308,7 @@ func (c *Crew) isFinished(o Outcome, busy bool) bool {
 	switch o.Standing {
 	case rules.StandingComplete, rules.StandingStuck:
 		return true
-	case rules.StandingAsking, rules.StandingPaused:
+	case rules.StandingAsking, rules.StandingPaused, rules.StandingWaiting:
 		return c.opts.LeaveQuestions
 	}
 	return false

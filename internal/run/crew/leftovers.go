@@ -94,5 +94,5 @@ func (c *Crew) closeUnused(ctx context.Context, work string) error {
 	if free, err := durable.TryLockFile(f); !free || err != nil {
 		return err
 	}
-	return c.project.Repo.Close(ctx, work)
+	return c.closeWork(ctx, work)
 }

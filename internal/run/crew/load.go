@@ -163,6 +163,9 @@ func PolicyOf(c *config.Config, shared bool) rules.Policy {
 			Timeouts: l.Timeouts, Unknown: l.Unknown, Waits: l.Waits, FileWaits: l.FileWaits, Remediations: l.Remediations,
 			ExpertRequests: l.ExpertRequests, FileWait: l.FileWait},
 	}
+	if way := c.Deliver.Way(); way != config.DeliverMerge && !shared {
+		p.Deliver, p.Stack = way, c.Deliver.Dependents == config.DependentsStack
+	}
 	for _, role := range config.AgentRoles() {
 		set, configured := c.Roles[role]
 		if budget := budgetOf(set.Budget); !budget.IsZero() {

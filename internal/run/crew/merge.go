@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// merge merges finished work into the base branch: exactly the commit that was checked, reviewed and audited, into exactly the base
+// merge merges finished work into the base branch, unless the policy says to deliver it otherwise: exactly the commit that was checked, reviewed and audited, into exactly the base
 // that the ledger knows. A previous merger may have crashed after the merge but before it was recorded, so it first asks git whether
 // the merge that was prepared took place.
 func (s *session) merge(ctx context.Context) error {
@@ -23,6 +23,14 @@ func (s *session) merge(ctx context.Context) error {
 	}
 	if w.Task.Commit == "" {
 		return errNoCommit
+	}
+	how := rules.DeliverMerge
+	s.crew.box.Engine.View(func(state *rules.State) {
+		policy, _ := state.Policy()
+		how = policy.Deliver
+	})
+	if how != rules.DeliverMerge {
+		return s.deliver(ctx, how)
 	}
 	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch}
 	merged, err := s.landedMerge(ctx, w.Task.Merge)
@@ -55,9 +63,7 @@ func (s *session) merge(ctx context.Context) error {
 	if _, err := s.submit(command); err != nil {
 		return asLeaseLost(err)
 	}
-	if s.workItem().Phase == signalbox.PhaseCompleted {
-		s.removeWorktree(context.WithoutCancel(ctx))
-	}
+	s.removeCompleted(ctx)
 	return nil
 }
 
@@ -78,12 +84,12 @@ var errBaseMoved = errors.New("the base has moved")
 
 // mergeCommit merges, and adds the results of the checks to the command that reports the merge.
 func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules.ReportMerge) (workspace.Merged, error) {
-	expected := []string(nil)
-	if w.Task.Saved != nil { // the base was merged into it before the checks
-		expected = append(expected, w.Task.Saved.Commit)
+	s.restoreBranch(ctx, w.Task.Commit, savedCommit(w.Task)...)
+	message, err := s.commitText(ctx, w)
+	if err != nil {
+		return workspace.Merged{}, err
 	}
-	s.restoreBranch(ctx, w.Task.Commit, expected...)
-	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: s.crew.knownBase(), Message: mergeMessage(w)}
+	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: s.crew.knownBase(), Message: message, Squash: s.crew.box.Config.Deliver.Squash}
 	request.Check = func(ctx context.Context, dir string) error {
 		if err := s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome}); err != nil {
 			return err

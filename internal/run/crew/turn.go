@@ -98,7 +98,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	}
 	// Save before reporting, so that the work is there when others read that it is ready.
 	err = s.retry(ctx, workspace.NeedsAgent, func() (err error) {
-		t.commit, err = ws.save(context.WithoutCancel(ctx), fmt.Sprintf("%s: %s", s.work, s.role))
+		t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t))
 		return err
 	})
 	switch {

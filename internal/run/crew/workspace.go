@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
@@ -59,7 +60,9 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		commit, _, err := tree.Save(ctx, message)
 		return commit, err
 	})
-	if !first {
+	if first {
+		err = s.startStacked(ctx, tree)
+	} else {
 		// Uncommitted changes of an agent that was ended would block the merge of the base branch.
 		tip := ""
 		if tip, err = ws.save(ctx, s.work+": changes of an interrupted agent"); err == nil {
@@ -80,6 +83,20 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		return nil, err
 	}
 	return ws, nil
+}
+
+// startStacked puts a new worktree on the work that it builds on, if that is not on the base branch.
+func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error {
+	base := s.crew.knownBase()
+	start, err := s.crew.startOf(ctx, s.work, base)
+	if err != nil || start == base {
+		return err
+	}
+	conflict, err := tree.Refresh(ctx, start)
+	if conflict != nil { // it has nothing of its own yet
+		err = conflict
+	}
+	return err
 }
 
 // openReviewWorkspace checks out the commit that passed the checks. The author's worktree is not used, because its files, and
@@ -126,11 +143,25 @@ func (s *session) openScratch(ctx context.Context, commit string) (*sessionWorks
 }
 
 // removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
-func (s *session) removeWorktree(ctx context.Context) {
-	if err := s.crew.project.Repo.Close(ctx, s.work); err != nil {
-		s.crew.log.Warn("cannot remove the worktree of completed work", "work", s.work, "error", err)
+func (c *Crew) removeWorktree(ctx context.Context, work string) {
+	if err := c.closeWork(ctx, work); err != nil {
+		c.log.Warn("cannot remove the worktree of completed work", "work", work, "error", err)
 	}
-	if err := contain.RemoveState(s.crew.box.Dir, s.work); err != nil {
-		s.crew.log.Warn("cannot remove the files of agents of completed work", "work", s.work, "error", err)
+	if err := contain.RemoveState(c.box.Dir, work); err != nil {
+		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error", err)
 	}
+}
+
+// closeWork removes the worktree of completed work, and its branch unless it was delivered there.
+func (c *Crew) closeWork(ctx context.Context, work string) error {
+	var d *rules.DeliveredTask
+	c.box.Engine.View(func(s *rules.State) {
+		if w, known := s.Work(work); known && w.Task != nil {
+			d = w.Task.Delivered
+		}
+	})
+	if d != nil && d.Request == "" {
+		return c.project.Repo.CloseDelivered(ctx, work, d.Tip, d.Commit)
+	}
+	return c.project.Repo.Close(ctx, work)
 }

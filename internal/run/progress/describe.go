@@ -166,7 +166,9 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 		b := as[rules.BranchMoved](e)
 		return fmt.Sprintf("something else moved its branch to %s; only %s counts", shortCommit(b.Found), shortCommit(b.Expected)), ""
 	case rules.TypeBaseMoved:
-		if b := as[rules.BaseMoved](e); !b.Between {
+		if b := as[rules.BaseMoved](e); b.Fetched {
+			return "the base is at " + shortCommit(b.To) + " of the remote repository" + d.checksRun(), ""
+		} else if !b.Between {
 			return baseMoved(b) + d.checksRun(), ""
 		}
 	case rules.TypeMerged:

@@ -30,6 +30,11 @@ func CommitText(title, summary string) string {
 	return message
 }
 
+// CommitMessage returns the message of a commit for a task: CommitText, and the task as a trailer.
+func CommitMessage(task, title, summary string) string {
+	return withTrailers(CommitText(title, summary), task, "")
+}
+
 // special matches lines that git, or a program that reads commits, takes for more than text: trailers, the end of a message, and a patch.
 var special = regexp.MustCompile(`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
 
