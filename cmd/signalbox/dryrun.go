@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	if !load.Shared {
 		branch, err = workspace.Inspect(ctx, root)
 		miss(err)
+		branch = cmp.Or(settings.Deliver.Target, branch)
+		miss(crew.CheckDelivery(ctx, settings, root))
 	}
 	f, err := forecast.Of(ctx, loaded, parsed, id, branch)
 	if err != nil {

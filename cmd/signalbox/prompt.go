@@ -113,6 +113,9 @@ func (p *program) baseBranch(ctx context.Context, settings *config.Config, root 
 	if settings.Workspace == config.WorkspaceShared {
 		return ""
 	}
+	if settings.Deliver.Target != "" {
+		return settings.Deliver.Target
+	}
 	branch, err := workspace.BaseBranch(ctx, root)
 	if err != nil {
 		p.warnf("the prompt does not name the base branch: %v", err)

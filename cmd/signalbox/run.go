@@ -33,7 +33,7 @@ type runCommand struct {
 	NewPlan  bool   `help:"The plan is finished and its file now has other tasks: run them as a new plan." xor:"finished"`
 	SamePlan bool   `help:"The plan is finished and its file now has other tasks: run only those that were not completed." xor:"finished"`
 	Keyed    bool   `help:"Give each agent a key that its signals must have, like keyed: true in the configuration."`
-	NoWait   bool   `help:"Exit when everything waits for your answers, instead of waiting for them."`
+	NoWait   bool   `help:"Exit when everything waits for your answers or for pull requests, instead of waiting for them."`
 	DryRun   bool   `help:"Show what the run would do and what it lacks, and change nothing."`
 }
 
@@ -44,7 +44,7 @@ type runFlags struct {
 }
 
 func (runCommand) Help() string {
-	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/configuration.md describes every setting.
+	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/configuration.md describes every setting.
 
 Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
 
@@ -364,6 +364,8 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 	switch {
 	case o.RunCancelled:
 		hint = "undo the cancellation with signalbox retry"
+	case o.Standing == rules.StandingWaiting:
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("waiting: %s", strings.Join(o.Reasons, "; ")), Hint: "run the same command again when it is merged"}
 	case o.Standing == rules.StandingPaused:
 		hint = "end the pause with signalbox resume"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:

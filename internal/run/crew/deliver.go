@@ -43,6 +43,23 @@ func (c *Crew) findRemote() error {
 	return err
 }
 
+// CheckDelivery returns an error if work could not be delivered as the configuration says: the repository in a folder has no such remote, or it
+// is not known which program opens pull requests there. It starts nothing.
+func CheckDelivery(ctx context.Context, c *config.Config, root string) error {
+	if !c.Deliver.Pushes() {
+		return nil
+	}
+	project, err := LocateProject(ctx, c, root)
+	if err != nil || project.Repo == nil {
+		return err
+	}
+	remote, err := project.Repo.Remote(c.Deliver.RemoteName())
+	if err == nil && c.Deliver.As == config.DeliverRequest {
+		_, err = NewForge(c.Deliver, remote)
+	}
+	return err
+}
+
 // NewForge returns what opens pull requests in a remote repository.
 func NewForge(d config.Deliver, remote string) (forge.Forge, error) {
 	kind := d.Forge

@@ -36,8 +36,10 @@ type Forecast struct {
 	Setup  []string `json:"setup"`
 	Checks []Check  `json:"checks"`
 	// Approval reports whether every merge waits for the human.
-	Approval bool     `json:"approval"`
-	Budgets  []string `json:"budgets"`
+	Approval bool `json:"approval"`
+	// Deliver is what happens with finished work, one of the values of config.Deliver.As.
+	Deliver string   `json:"deliver"`
+	Budgets []string `json:"budgets"`
 	// Branch is the branch that is merged into, "" in a shared folder. Base is what is known about the checks on it.
 	Branch string `json:"branch,omitempty"`
 	Base   Base   `json:"base"`
@@ -99,7 +101,7 @@ type Missing struct {
 // Of returns the forecast for a plan that is loaded in a box with the given id. Branch is the base branch. The caller adds what is missing.
 func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Forecast, error) {
 	c := b.Config
-	f := &Forecast{Plan: id, Name: p.Name, Tasks: len(p.Tasks), Slots: min(c.Slots, c.RoleOf(signalbox.RoleDeveloper).Slots), Waves: [][]Task{}, Approval: c.Approve == config.ApproveMerge,
+	f := &Forecast{Plan: id, Name: p.Name, Tasks: len(p.Tasks), Slots: min(c.Slots, c.RoleOf(signalbox.RoleDeveloper).Slots), Waves: [][]Task{}, Approval: c.Approve == config.ApproveMerge, Deliver: c.Deliver.Way(),
 		Setup: []string{}, Checks: []Check{}, Budgets: budgets(c), Branch: branch, Missing: []Missing{}, Notes: []string{}}
 	works := map[string]*rules.Work{}
 	b.Engine.View(func(s *rules.State) {

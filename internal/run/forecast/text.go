@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
@@ -87,7 +88,11 @@ func (f *Forecast) writeSettings(b *strings.Builder) {
 		approval = "after your approval"
 	}
 	if f.Branch != "" {
-		setting("merge", approval)
+		if f.Deliver == config.DeliverMerge {
+			setting("merge", approval)
+		} else {
+			setting("deliver", "as "+f.Deliver+" "+approval)
+		}
 	}
 	if len(f.Budgets) == 0 {
 		setting("budget", "none")

@@ -38,6 +38,8 @@ type Details struct {
 	// Branch has the work, and Commit is the one that counts: what an author last saved, or what was checked.
 	Branch string `json:"branch,omitempty"`
 	Commit string `json:"commit,omitempty"`
+	// Delivered is where the work is if it is not merged here, absent if it was not delivered.
+	Delivered *rules.Delivery `json:"delivered,omitempty"`
 	// Merged is how it was merged into the base, absent if it was not.
 	Merged *Merge `json:"merged,omitempty"`
 }
@@ -101,6 +103,9 @@ func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) 
 		}
 	}
 	d.Checked, d.Commit = w.Task.Commit, WorkCommit(w)
+	if w.Task.Delivered != nil {
+		d.Delivered = &w.Task.Delivered.Delivery
+	}
 	d.Matrix, err = readMatrix(ctx, b, w.Task.Checks)
 	return d, err
 }

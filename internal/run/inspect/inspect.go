@@ -315,6 +315,8 @@ func requests(s *rules.State, run rules.Status) []Request {
 			r.Kind = RequestFault
 		case rules.AskedUnchanged:
 			r.Answers = []string{"done"}
+		case rules.AskedRequest:
+			r.Answers = []string{"again"}
 		case rules.AskedFileSize:
 			r.Answers = []string{"keep"}
 		}

@@ -18,6 +18,7 @@ const (
 	Parked        Condition = "parked"         // its agent waits for an expert or a file
 	Asking        Condition = "asking"         // waits for an answer
 	NeedsApproval Condition = "needs_approval" // its merge waits for approval
+	InRequest     Condition = "in_request"     // waits until its pull request is merged
 	InRemediation Condition = "in_remediation" // waits for a remediation
 	Paused        Condition = "paused"
 	Ready         Condition = "ready"   // waits for a slot, or for somebody who claims it
@@ -46,6 +47,8 @@ type Task struct {
 	Blockers  []string `json:"blockers,omitempty"`
 	// Audited means that it has passed its audit, and waits for its merge if it is ready for that.
 	Audited bool `json:"audited,omitempty"`
+	// Request is the address of its pull request, "" if it has none.
+	Request string `json:"request,omitempty"`
 	Effort
 	Usage Usage `json:"usage"`
 }
@@ -94,6 +97,9 @@ func NewTask(s *rules.State, w *rules.Work, now time.Time) Task {
 		return t
 	}
 	t.Kind, t.Plan, t.Questions, t.Audited, t.Usage = w.Task.Kind, w.Task.Plan, w.Task.Questions, w.Task.Audited, usageOf(w.Task.Spent)
+	if w.Task.Delivered != nil {
+		t.Request = w.Task.Delivered.Request
+	}
 	switch {
 	case w.Phase == signalbox.PhaseCompleted:
 		t.Condition = Completed
@@ -141,6 +147,8 @@ func (t *Task) wait(s *rules.State, w *rules.Work) {
 		open = append(open, id)
 	}
 	switch {
+	case w.WaitsForRequest():
+		t.Condition, t.WaitsFor = InRequest, t.Request
 	case len(open) > 0:
 		t.Condition, t.WaitsFor = Waiting, strings.Join(open, ", ")
 	case s.WaitsForApproval(w):

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,12 +28,13 @@ type situation struct {
 	windowEnd time.Time
 	open      map[string]bool // the open questions
 	approvals map[string]string
-	asked     []rules.Question // the open questions, in order
+	requests  map[string]rules.Delivery // the work that waits until its pull request is merged
+	asked     []rules.Question          // the open questions, in order
 }
 
 func (s *Sender) situation() situation {
 	now := time.Now()
-	found := situation{open: map[string]bool{}, approvals: map[string]string{}}
+	found := situation{open: map[string]bool{}, approvals: map[string]string{}, requests: map[string]rules.Delivery{}}
 	s.box.Engine.View(func(state *rules.State) {
 		found.seq, found.status, found.windowEnd = state.Seq(), state.Status(now), state.WindowEnd(now)
 		for _, q := range state.Questions() {
@@ -48,6 +50,9 @@ func (s *Sender) situation() situation {
 			}
 			found.approvals[work] = commit
 		}
+		for _, w := range state.Requests() {
+			found.requests[w.ID] = w.Task.Delivered.Delivery
+		}
 	})
 	return found
 }
@@ -61,7 +66,7 @@ func (s *Sender) look() {
 		return
 	}
 	ctx := context.Background() // reading the ledger takes no time that matters, and nothing may be forgotten
-	requested, err := s.scan(ctx, now.seq)
+	requested, delivered, err := s.scan(ctx, now.seq)
 	var questions []crew.PendingQuestion
 	if err == nil {
 		questions, err = s.newQuestions(ctx, now)
@@ -75,21 +80,26 @@ func (s *Sender) look() {
 		s.add(questionMessage(&questions[i]))
 	}
 	s.addApprovals(now, requested)
+	for _, work := range slices.Sorted(maps.Keys(delivered)) {
+		if d, waits := now.requests[work]; waits {
+			s.add(Message{Event: config.NotifyApproval, Seq: delivered[work], Title: work + " has a pull request", Text: "it waits to be merged: " + line(d.Request, maxText), Work: work, Commit: d.Commit, Request: d.Request})
+		}
+	}
 	s.addStanding(now)
 	s.out.Seq = now.seq
 	s.save()
 }
 
-// scan reads the events up to seq that were not looked at, and returns which of them requested a merge, by work.
-func (s *Sender) scan(ctx context.Context, seq uint64) (requested map[string]uint64, err error) {
-	requested = map[string]uint64{}
+// scan reads the events up to seq that were not looked at, and returns which of them requested a merge, and which delivered work, by work.
+func (s *Sender) scan(ctx context.Context, seq uint64) (requested, delivered map[string]uint64, err error) {
+	requested, delivered = map[string]uint64{}, map[string]uint64{}
 	after := s.out.Seq
 	if seq > maxScan && after == 0 {
 		after = seq - maxScan
 	}
 	for e, err := range s.box.Events(ctx, after) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if e.Seq > seq { // appended after the state was looked at
 			break
@@ -97,6 +107,8 @@ func (s *Sender) scan(ctx context.Context, seq uint64) (requested map[string]uin
 		switch e.Type {
 		case rules.TypeMergeRequested:
 			requested[e.Work] = e.Seq
+		case rules.TypeDelivered:
+			delivered[e.Work] = e.Seq
 		case rules.TypeAgentSpent, rules.TypeAgentTurnEnded:
 			s.out.Spent = e.Seq
 		case rules.TypeLeaseGranted, rules.TypeCancelled:
@@ -109,7 +121,7 @@ func (s *Sender) scan(ctx context.Context, seq uint64) (requested map[string]uin
 			}
 		}
 	}
-	return requested, nil
+	return requested, delivered, nil
 }
 
 // removeSettled removes messages about questions that were answered, merges that were approved, and a run that continues.
@@ -119,6 +131,9 @@ func (s *Sender) removeSettled(now situation) {
 		switch {
 		case m.Question != "":
 			return !now.open[m.Question]
+		case m.Request != "":
+			d, waits := now.requests[m.Work]
+			return !waits || d.Commit != m.Commit
 		case m.Event == config.NotifyApproval:
 			_, waits := now.approvals[m.Work]
 			return !waits

@@ -46,8 +46,10 @@ type Message struct {
 	Fields   map[string]any     `json:"fields,omitempty"`
 	Output   string             `json:"output,omitempty"`
 	Asked    time.Time          `json:"asked,omitzero"`
-	// Commit is the commit that needs approval.
+	// Commit is the commit that needs approval, or that has a pull request.
 	Commit string `json:"commit,omitempty"`
+	// Request is the address of the pull request that waits to be merged.
+	Request string `json:"request,omitempty"`
 }
 
 // messageID returns the id of a message: it depends only on the box, the event of the ledger that caused it, and what it is about. It

@@ -629,3 +629,39 @@ func TestCommandHint(t *testing.T) {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 }
+
+// A pull request that waits to be merged gives a notification with its address. One that was merged in the meantime does not.
+func TestPullRequests(t *testing.T) {
+	server, got := receiver(t, nil)
+	k := newKit(t, "approve: merge\nnotify: {webhook: '"+server.URL+"'}\n", false, "T1", "T2")
+	k.advance()
+	k.box.Config.Approve, k.box.Config.Deliver.As = "", config.DeliverRequest
+	k.do(rules.Configure{Policy: crew.PolicyOf(k.box.Config, false), Actor: "ann"})
+	for n, work := range []string{"T1", "T2"} {
+		answer, err := k.box.Engine.Do(t.Context(), rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleMerger}, Session: "merger" + work, Actor: "crew", Lease: "l" + work, TTL: time.Hour})
+		if err != nil || answer.Work != work {
+			t.Fatal(answer.Work, err)
+		}
+		var commit string
+		k.box.Engine.View(func(s *rules.State) {
+			w, _ := s.Work(work)
+			commit = w.Task.Commit
+		})
+		d := rules.Delivery{Tip: commit, Commit: commit, Branch: "signalbox/" + work, Request: fmt.Sprint("https://forge.example/pull/", n+1)}
+		k.do(rules.ReportDelivery{Session: "merger" + work, Epoch: answer.Lease.Epoch, Delivery: d})
+		if work == "T2" {
+			k.do(rules.ReportRequest{Work: work, Actor: "crew", Request: d.Request, Commit: commit, Merged: "m"})
+		}
+	}
+	for range 2 {
+		if left := k.send(); left != nil {
+			t.Fatal(left)
+		}
+	}
+	if n := len(got); n != 1 {
+		t.Fatalf("%d notifications", n)
+	}
+	if m := decode(t, <-got); m.Event != config.NotifyApproval || m.Work != "T1" || m.Request != "https://forge.example/pull/1" || !strings.Contains(m.Text, m.Request) {
+		t.Errorf("got %+v", m)
+	}
+}

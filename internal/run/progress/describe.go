@@ -142,6 +142,8 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 			return "", ""
 		case rules.ReworkMerge:
 			return "not merged: " + b.Summary, ""
+		case rules.ReworkRequest:
+			return "sent back by its pull request: " + b.Summary, ""
 		case rules.ReworkUnchanged:
 			return "sent back: the branch changes nothing", ""
 		case rules.FindingHuman:
@@ -171,6 +173,12 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 		} else if !b.Between {
 			return baseMoved(b) + d.checksRun(), ""
 		}
+	case rules.TypeDelivered:
+		b := as[rules.Delivered](e)
+		if b.Request != "" { // its developer may still get messages
+			return delivered(b), ""
+		}
+		return delivered(b), d.undelivered(e.Work)
 	case rules.TypeMerged:
 		b := as[rules.Merged](e)
 		text = "done"
@@ -196,6 +204,21 @@ func (d describer) undelivered(work string) string {
 
 // shortCommit returns the first characters of a commit.
 func shortCommit(commit string) string { return commit[:min(len(commit), 7)] }
+
+// delivered describes a delivery.
+func delivered(b rules.Delivered) string {
+	text := "delivered as " + shortCommit(b.Commit) + " on branch " + b.Branch
+	switch {
+	case b.Request != "":
+		text = "waits until its pull request is merged: " + b.Request
+	case b.Remote != "":
+		text = "pushed as " + shortCommit(b.Commit) + " to " + b.Branch + " of " + b.Remote
+	}
+	if len(b.Unblocked) > 0 {
+		text += "; " + strings.Join(b.Unblocked, ", ") + " can start"
+	}
+	return text
+}
 
 // baseMoved describes a move of the base that signalbox did not make.
 func baseMoved(b rules.BaseMoved) string {

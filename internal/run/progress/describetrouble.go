@@ -99,7 +99,7 @@ func failed(cause rules.FailCause) string {
 // routine reports whether another event already explains why a lease ended.
 func routine(reason string) bool {
 	switch reason {
-	case "", "checks", "merge", "conflict", "health audit", "exit", rules.ReleasedLimit, rules.ReleasedUnavailable, "retry", "setup", rules.ReleasedForRework, "the run is cancelled", "the human is asked instead",
+	case "", "checks", "merge", "delivered", "conflict", "health audit", "exit", rules.ReleasedLimit, rules.ReleasedUnavailable, "retry", "setup", rules.ReleasedForRework, "the run is cancelled", "the human is asked instead",
 		signalbox.NameExit, signalbox.NameUnknown:
 		return true
 	}

@@ -119,7 +119,7 @@ func urgency(l lane) int {
 		return 0
 	case inspect.Working:
 		return 1
-	case inspect.Parked, inspect.InRemediation:
+	case inspect.Parked, inspect.InRemediation, inspect.InRequest:
 		return 2
 	case inspect.Ready:
 		return 3
@@ -241,7 +241,7 @@ func (b *boardPainter) stop(lane lane) string {
 		return b.warn("?")
 	case inspect.InRemediation:
 		return b.bad("!")
-	case inspect.Parked:
+	case inspect.Parked, inspect.InRequest:
 		return b.warn("‖")
 	case inspect.Paused:
 		return b.warn("‖")
@@ -283,7 +283,7 @@ func (b *boardPainter) atWork(lane lane, width int) string {
 
 func (b *boardPainter) waitingFor(lane lane) (string, func(string) string) {
 	switch lane.is {
-	case inspect.Asking, inspect.NeedsApproval:
+	case inspect.Asking, inspect.NeedsApproval, inspect.InRequest:
 		return lane.note, b.warn
 	case inspect.InRemediation:
 		return "blocked by " + lane.note, b.bad

@@ -178,6 +178,8 @@ func stateOf(w *rules.Work) string {
 		return "asks " + strings.Join(w.Task.Questions, ", ")
 	case w.Task.Remedy != "":
 		return "waits for " + w.Task.Remedy
+	case w.WaitsForRequest():
+		return "pull request"
 	case w.Task.Paused:
 		return "paused"
 	case len(w.Past) == 0 && w.Lease == nil:
@@ -216,6 +218,9 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	}
 	for _, id := range st.Approvals {
 		fmt.Fprintf(text, "\n%s %s\n    signalbox approve %s\n", id, crew.ApprovalText(s, id), id)
+	}
+	for _, w := range s.Requests() {
+		fmt.Fprintf(text, "\n%s waits until its pull request is merged: %s\n", w.ID, oneLine(w.Task.Delivered.Request))
 	}
 	switch st.Standing {
 	case rules.StandingComplete:

@@ -123,6 +123,8 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 			return "waiting: " + outageLine(st.Outage, st.Wake, zone)
 		}
 		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly)
+	case rules.StandingWaiting:
+		return "waiting for pull requests: " + strings.Join(st.Reasons, "; ")
 	case rules.StandingPaused:
 		return "paused: " + strings.Join(st.Reasons, "; ") + "; continue with: signalbox resume"
 	case rules.StandingStuck:

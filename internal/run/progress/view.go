@@ -156,6 +156,8 @@ func laneOf(s *rules.State, w *rules.Work, now time.Time, live map[string]string
 		l.note = "asks " + l.note
 	case inspect.NeedsApproval:
 		l.note = "needs approval"
+	case inspect.InRequest:
+		l.note = "waits for its merge: " + l.note
 	}
 	return l
 }

@@ -68,6 +68,13 @@ func describeTask(w *inspect.Details) (rows [][2]string) {
 	row := func(name, value string) { rows = append(rows, [2]string{name, value}) }
 	row("branch", w.Branch)
 	row("commit", w.Commit)
+	if d := w.Delivered; d != nil {
+		row("delivered", d.Commit)
+		if d.Remote != "" {
+			row("pushed to", d.Branch+" of "+d.Remote)
+		}
+		row("pull request", d.Request)
+	}
 	if w.Merged != nil {
 		row("merged as", w.Merged.Commit)
 	}

@@ -97,7 +97,7 @@ func (p *statusPrinter) plans() (shown []inspect.Plan) {
 func (p *statusPrinter) standing() []string {
 	st, paint := p.st, p.o.Paint
 	says, style := map[rules.Standing]string{rules.StandingEmpty: "there is no plan yet; load one with: signalbox run plan.md", inspect.StandingByHand: "no plan; work opened by hand",
-		rules.StandingWorking: "working", rules.StandingAsking: "waiting for you", rules.StandingLimited: "waiting for a limit to end", rules.StandingPaused: "paused",
+		rules.StandingWorking: "working", rules.StandingAsking: "waiting for you", rules.StandingLimited: "waiting for a limit to end", rules.StandingWaiting: "waiting for pull requests", rules.StandingPaused: "paused",
 		rules.StandingStuck: "stuck", rules.StandingComplete: "complete"}[st.Standing], paint.Warn
 	switch st.Standing {
 	case rules.StandingWorking, rules.StandingComplete:
@@ -177,7 +177,7 @@ func (p *statusPrinter) emphasize(line string, t inspect.Task) string {
 
 // urgency orders tasks for people.
 func urgency(t inspect.Task) int {
-	order := []inspect.Condition{inspect.Asking, inspect.NeedsApproval, inspect.Blocked, inspect.Working, inspect.Parked, inspect.InRemediation, inspect.Paused, inspect.Ready}
+	order := []inspect.Condition{inspect.Asking, inspect.NeedsApproval, inspect.Blocked, inspect.Working, inspect.Parked, inspect.InRemediation, inspect.Paused, inspect.InRequest, inspect.Ready}
 	return slices.Index(order, t.Condition)
 }
 
@@ -215,6 +215,8 @@ func now(t inspect.Task) string {
 		return "asks " + show.OnScreen(t.WaitsFor)
 	case inspect.NeedsApproval:
 		return "needs approval"
+	case inspect.InRequest:
+		return "pull request"
 	case inspect.Parked:
 		return "waits for " + show.Cut(show.OnScreen(t.WaitsFor), 20)
 	case inspect.InRemediation:
@@ -348,6 +350,11 @@ func (p *statusPrinter) notices() (lines []string) {
 	if st.Standing == rules.StandingStuck {
 		for _, reason := range st.Reasons {
 			add("stuck: %s", show.OnScreen(reason))
+		}
+	}
+	for _, t := range st.Tasks {
+		if t.Condition == inspect.InRequest {
+			add("%s waits until its pull request is merged: %s", t.ID, show.OnScreen(t.Request))
 		}
 	}
 	if st.Base.Red != "" {
