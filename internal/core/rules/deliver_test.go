@@ -161,7 +161,7 @@ func TestDeliverPolicies(t *testing.T) {
 func TestFetchedBase(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
 	d := b.try(ObserveBase{Known: b.s.Base(), Commit: "fetched", Fetched: true, Actor: "crew"})
-	wantBody(t, d, BaseMoved{From: "base1", To: "fetched", Fetched: true})
+	wantBody(t, d, BaseMoved{To: "fetched", Fetched: true})
 	if moves := b.s.BaseMoves(); len(moves) > 0 || b.s.Base() != "fetched" {
 		t.Errorf("base %s, moves %+v", b.s.Base(), moves)
 	}
