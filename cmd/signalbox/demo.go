@@ -22,6 +22,8 @@ type demoCommand struct {
 	runFlags
 	Pace *time.Duration `placeholder:"D" help:"The minimum duration of an agent's step. Default: 300ms on a terminal, otherwise 0."`
 	Keep bool           `help:"Keep the temporary folder and print its path."`
+	Stay bool           `help:"Serve the dashboard, also after the demo, until you press Ctrl-C. The address is that of --listen, or else any free port of 127.0.0.1."`
+	listenFlag
 }
 
 func (demoCommand) Help() string {
@@ -30,7 +32,8 @@ func (demoCommand) Help() string {
 Examples:
 
     signalbox demo
-    signalbox demo --plain --keep`
+    signalbox demo --plain --keep
+    signalbox demo --stay`
 }
 
 func (c *demoCommand) Run(p *program) error {
@@ -79,12 +82,28 @@ func (c *demoCommand) Run(p *program) error {
 	if err := r.prepare(p, boxFlag{Box: nonEmpty(created)}); err != nil {
 		return err
 	}
+	if c.Stay && c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	stop, err := c.serve(p, project, created)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	if err := r.run(p); signalbox.CodeOf(err) == signalbox.CodeInterrupted {
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: err, Hint: "signalbox demo starts again from the beginning"}
 	} else if err != nil {
 		return err
 	}
-	return p.verifyDemo(created, c.JSON)
+	if err := p.verifyDemo(created, c.JSON); err != nil || !c.Stay {
+		return err
+	}
+	ctx, end := untilInterrupted()
+	defer end()
+	p.out.Flush()
+	p.notef("the dashboard stays; press Ctrl-C to stop")
+	<-ctx.Done()
+	return nil
 }
 
 // watchablePace is the default pace on a terminal.

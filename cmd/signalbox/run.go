@@ -35,6 +35,20 @@ type runCommand struct {
 	Keyed    bool   `help:"Give each agent a key that its signals must have, like keyed: true in the configuration."`
 	NoWait   bool   `help:"Exit when everything waits for your answers or for pull requests, instead of waiting for them."`
 	DryRun   bool   `help:"Show what the run would do and what it lacks, and change nothing."`
+	listenFlag
+}
+
+// listenFlag serves the box of a run.
+type listenFlag struct {
+	Listen nonEmpty `placeholder:"ADDR" help:"Serve the dashboard and the API meanwhile, as signalbox serve does, on this address, such as 127.0.0.1:7700."`
+}
+
+// serve serves the box of the project in the folder root if the flag is given. The caller must call the function that it returns.
+func (l *listenFlag) serve(p *program, root, boxDir string) (stop func(), err error) {
+	if l.Listen == "" {
+		return func() {}, nil
+	}
+	return p.serveBeside(string(l.Listen), root, boxFlag{Box: nonEmpty(boxDir)})
 }
 
 // runFlags are the flags for the output of a run.
@@ -57,7 +71,8 @@ Examples:
     signalbox run plan.md
     signalbox run plan.md --dry-run
     signalbox run plan.md --plain >run.log
-    signalbox run plan.md --no-wait --json`
+    signalbox run plan.md --no-wait --json
+    signalbox run plan.md --listen 127.0.0.1:7700`
 }
 
 // maxPlan is the largest size of a plan.
@@ -79,6 +94,11 @@ func (c *runCommand) Run(p *program) error {
 	if err := r.prepare(p, c.boxFlag); err != nil {
 		return err
 	}
+	stop, err := c.serve(p, r.project.Root, r.dir)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	return r.run(p)
 }
 

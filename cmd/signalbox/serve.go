@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	"signalbox"
 	"signalbox/internal/core/box"
@@ -20,7 +23,12 @@ import (
 
 type serveCommand struct {
 	boxFlag
-	Listen  nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1; port 0 means any free port."`
+	Listen nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1; port 0 means any free port."`
+	webFlags
+}
+
+// webFlags are the flags for serving other machines.
+type webFlags struct {
 	Hosts   []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
 	TLSCert nonEmpty `name:"tls-cert" placeholder:"FILE" help:"The certificate, with its chain, in PEM. Default: a self-signed one if other machines can reach the server."`
 	TLSKey  nonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
@@ -45,87 +53,130 @@ func (c *serveCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error { return c.serve(ctx, p, b) })
+	dir, err := p.findBox(c.boxFlag)
+	if err != nil {
+		return err
+	}
+	w, err := p.openWeb(ctx, string(c.Listen), p.projectRoot(c.boxFlag, dir), boxFlag{Box: nonEmpty(dir)}, c.webFlags)
+	if err != nil {
+		return err
+	}
+	p.notef("press Ctrl-C to stop")
+	return errors.Join(w.server.Serve(ctx, w.listener), w.close())
 }
 
-func (c *serveCommand) serve(ctx context.Context, p *program, b *box.Box) error {
-	host, port, loopback, err := splitAddress(string(c.Listen))
+// web serves a box over HTTP.
+type web struct {
+	server   *serve.Server
+	listener net.Listener
+	close    func() error
+}
+
+// openWeb opens the box of the project in the folder root, listens, and prints where.
+func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, flags webFlags) (w *web, err error) {
+	host, port, loopback, err := splitAddress(address)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	secure, err := c.tls(p, b, host, loopback)
+	b, err := box.Open(ctx, string(f.Box), p.workOptions(f))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	mcp, closeMCP, err := c.mcp(ctx, p)
+	w = &web{close: b.Close}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	secure, err := flags.tls(p, b, host, loopback)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer closeMCP()
-	hosts := c.Hosts
+	mcp, closeMCP, err := p.configuredMCP(ctx, f, flags.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	w.close = func() error { return errors.Join(closeMCP(), b.Close()) }
+	hosts := flags.Hosts
 	if !loopback {
-		hosts = append(hosts, host)
+		hosts = append(slices.Clone(hosts), host)
 	}
-	s, err := serve.New(b, serve.Options{
-		API:     api.Options{Root: p.projectRoot(c.boxFlag, b.Dir), Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
-		Project: p.projectName(c.boxFlag, b.Dir), Hosts: hosts, PublicReads: loopback, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
+	w.server, err = serve.New(b, serve.Options{
+		API:     api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
+		Project: projectName(root), Hosts: hosts, PublicReads: loopback, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
 	})
 	if err != nil {
-		return err
-	}
-	l, err := listenOn(ctx, string(c.Listen), host, port)
-	if err != nil {
-		return err
+		return nil, err
 	}
 	scheme := "http"
 	if secure != nil {
 		scheme = "https"
 	}
-	address := fmt.Sprintf("%s://%s", scheme, l.Addr())
+	if w.listener, err = listenOn(ctx, address, host, port); err != nil {
+		return nil, err
+	}
+	return w, p.announce(ctx, b, fmt.Sprintf("%s://%s", scheme, w.listener.Addr()))
+}
+
+// announce says where a box is served, and prints a link to log in.
+func (p *program) announce(ctx context.Context, b *box.Box, address string) error {
 	link, err := newLink(ctx, access.NewStore(b.Dir), address, access.Operate)
 	if err != nil {
 		return err
 	}
-	p.notef("serving the dashboard at %s and the API at %s%s; press Ctrl-C to stop", address, address, api.Prefix)
+	p.notef("serving the dashboard at %s, and the API at %s%s", address, address, api.Prefix)
 	p.notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
-	return s.Serve(ctx, l)
+	return nil
 }
 
-// mcp returns the handler of MCP for the clients that the configuration names, nil if there are none.
-func (c *serveCommand) mcp(ctx context.Context, p *program) (handler http.Handler, stop func(), err error) {
-	clients, err := p.mcpClients(ctx, c.boxFlag, true)
-	if err != nil || len(clients) == 0 {
-		return nil, func() {}, err
+// serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
+func (p *program) serveBeside(address, root string, f boxFlag) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	w, err := p.openWeb(ctx, address, root, f, webFlags{})
+	if err != nil {
+		cancel()
+		return nil, err
 	}
-	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
-		Version: currentBuild().Version, Box: p.workOptions(c.boxFlag), Client: mcpserver.Client{Name: p.actor("")}, Clients: clients,
-		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{}, c.boxFlag), Hosts: c.Hosts, Log: slog.New(warnings{p}),
+	ended := make(chan error, 1)
+	go func() { ended <- w.server.Serve(ctx, w.listener) }()
+	return func() {
+		cancel()
+		if err := errors.Join(<-ended, w.close()); err != nil {
+			p.warnf("the dashboard: %v", err)
+		}
+	}, nil
+}
+
+// configuredMCP returns the handler of MCP for the clients that the configuration names, nil if there are none.
+func (p *program) configuredMCP(ctx context.Context, f boxFlag, hosts []string) (handler http.Handler, stop func() error, err error) {
+	clients, err := p.mcpClients(ctx, f, true)
+	if err != nil || len(clients) == 0 {
+		return nil, func() error { return nil }, err
+	}
+	server, err := mcpserver.New(func() (string, error) { return p.findBox(f) }, &mcpserver.Options{
+		Version: currentBuild().Version, Box: p.workOptions(f), Client: mcpserver.Client{Name: p.actor("")}, Clients: clients,
+		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{}, f), Hosts: hosts, Log: slog.New(warnings{p}),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	stop = func() {
-		if err := server.Close(); err != nil {
-			p.warnf("stop MCP: %v", err)
-		}
-	}
 	if handler, err = server.Handler(); err != nil {
-		stop()
+		return nil, nil, errors.Join(err, server.Close())
 	}
-	return handler, stop, err
+	return handler, server.Close, nil
 }
 
-// projectName returns the name of the folder of the project.
-func (p *program) projectName(f boxFlag, boxDir string) string {
-	root, err := filepath.Abs(p.projectRoot(f, boxDir))
+// projectName returns the name of a folder.
+func projectName(root string) string {
+	absolute, err := filepath.Abs(root)
 	if err != nil {
 		return "signalbox"
 	}
-	return filepath.Base(root)
+	return filepath.Base(absolute)
 }
 
 // tls returns the configuration of TLS, nil on loopback unless a certificate is given.
-func (c *serveCommand) tls(p *program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
+func (c *webFlags) tls(p *program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--tls-cert and --tls-key belong together"), Hint: "give both, or neither"}
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -49,7 +50,7 @@ func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop f
 	b.t.Helper()
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // and never stopped: a late interrupt would kill the tests
 	found := make(chan []string, 1)
-	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+) and the API at \S+/api/v1;`), found: found}
+	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+), and the API at \S+/api/v1\n`), found: found}
 	p, _, _ := b.program(append([]string{"serve"}, args...)...)
 	p.stderr = notes
 	ended := make(chan int, 1)
@@ -209,5 +210,47 @@ func TestServeEncrypts(t *testing.T) {
 	}
 	if first, second := fingerprint(), fingerprint(); first != second {
 		t.Errorf("the fingerprint changed from %s to %s", first, second)
+	}
+}
+
+// TestDemoStays looks at the demo in the dashboard, during it and afterwards.
+func TestDemoStays(t *testing.T) {
+	served, stays := make(chan []string, 1), make(chan []string, 1)
+	notes := &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+), `), found: served}
+	moveTo(t.Setenv, t.TempDir())
+	demo := exec.CommandContext(t.Context(), "signalbox", "demo", "--stay", "--plain")
+	demo.Stderr = io.MultiWriter(notes, &lineWaiter{pattern: regexp.MustCompile(`the dashboard stays`), found: stays})
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- demo.Wait() }()
+	wait := func(found chan []string) []string {
+		select {
+		case match := <-found:
+			return match
+		case err := <-ended:
+			t.Fatalf("the demo ended: %v: %s", err, notes)
+			return nil
+		}
+	}
+	url := wait(served)[1]
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", "", ""); status != 200 || !strings.Contains(body, "calc") {
+		t.Errorf("the board during the demo: %d %s", status, body)
+	}
+	wait(stays)
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/api/v1/status", "", ""); status != 200 || !strings.Contains(body, `"standing":"complete"`) {
+		t.Errorf("the status after the demo: %d %s", status, body)
+	}
+	for _, page := range []string{"/work/T2", "/work/T2/diff", "/work/T2/log", "/run", "/cost", "/crew", "/ledger"} {
+		if status, body := fetch(t, http.DefaultClient, "GET", url+page, "", ""); status != 200 {
+			t.Errorf("%s: %d %s", page, status, body)
+		}
+	}
+	if err := demo.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("%v: %s", err, notes)
 	}
 }

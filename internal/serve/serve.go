@@ -44,8 +44,6 @@ type Options struct {
 	TLS *tls.Config
 	// MCP serves MCP at /mcp; nil means that it is not served.
 	MCP http.Handler
-	// Following means that the engine of the box already follows the ledger and that it is signed, as in a run.
-	Following bool
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 }
@@ -139,10 +137,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer background.Wait()
 	defer cancel(nil)
 	background.Go(func() { cancel(s.hub.Run(ctx)) })
-	if !s.opts.Following {
-		background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
-		background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
-	}
+	background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
+	background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
 	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, TLSConfig: s.opts.TLS,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})
