@@ -60,7 +60,7 @@ type runFlags struct {
 func (runCommand) Help() string {
 	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/configuration.md describes every setting.
 
-Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
+Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. On a terminal a screen shows the run, and you can do all this there: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; a answers or approves what waits for you, x rejects a merge, r sends a task back, t tells its next agent something; ? shows all keys. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
 
 With --dry-run nothing is started or recorded. It shows in which order tasks would start, with which agents, prompts, checks and budgets, and what is missing: an agent program or its login, a clean working tree, a base that passes its checks. The exit status is then 0 if the run could start, and 1 if something is missing. With --json the answer is one object.
 
@@ -294,7 +294,7 @@ func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 
 // work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program.
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
-	j.display.Stopping = ctx.Done()
+	j.display.Stopping, j.display.Actor, j.display.Root = ctx.Done(), p.actor(""), j.project.Root
 	view := p.newDisplay(b, j.display)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
 	j.crew.MCP = p.serveAgent

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -258,5 +260,106 @@ func TestScreenWithoutAShellIsNotSuspended(t *testing.T) {
 	c.types("q")
 	if status := c.exit(); status != 130 {
 		t.Errorf("exit status %d", status)
+	}
+}
+
+// operatedAgents ask once, and then do what they should.
+const operatedAgents = "on developer A attempt 1:\n    say " + hostile + "\n    signal SEEKING_DIVINE_CLARIFICATION\n        Task: A\n        Question: " + hostile + `
+on developer A attempt 2+:
+    write a.txt <<END
+counted ` + hostile + `
+END
+    signal READY_FOR_REVIEW: {task}
+on critic:
+    signal REVIEW_PASSED: {task}
+on auditor:
+    say looked at it ` + hostile + `
+    signal AUDIT_PASSED: {task}
+`
+
+// checkSafe fails if the terminal got a sequence of an agent.
+func (c *terminalSession) checkSafe() {
+	c.t.Helper()
+	out := c.written()
+	for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b"} {
+		if i := strings.Index(out, sequence); i >= 0 {
+			c.t.Errorf("the terminal got %q", out[max(0, i-20):min(len(out), i+20)])
+		}
+	}
+}
+
+// A whole run on the screen: a question is answered, the work is read and approved, and the outcome is printed below.
+func TestOperateARunOnItsScreen(t *testing.T) {
+	w := newTerminalWorld(t)
+	w.write("agents.script", operatedAgents)
+	settings, err := os.ReadFile(filepath.Join(w.dir, ".signalbox", "signalbox.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(".signalbox/signalbox.yaml", string(settings)+"approve: merge\n")
+	c := w.openSession(100, 30, "", "signalbox", "run", "plan.md")
+	c.shows("1 question for you", "press a to answer")
+	c.types("a")
+	c.shows("answer Q-1", "pwned", "ctrl+d sends")
+	c.types("two decimals\r")
+	c.types("\x1b[200~pasted\nqq lines\x1b[201~")
+	c.shows("┃ two decimals", "┃ pasted", "┃ qq lines")
+	c.types("\x04")
+	c.shows("1 merge to approve", "press a to look at it")
+	if out := w.piped("", "questions", "--all"); !strings.Contains(out, "two decimals") || !strings.Contains(out, "qq lines") {
+		t.Errorf("the answer is not recorded: %s", out)
+	}
+	c.types("\r")
+	c.shows("[transcript]", "looked at it", "AUDIT_PASSED")
+	c.types("\t")
+	c.shows("[diff]", "+counted pwned")
+	c.types("\t")
+	c.shows("[details]", "READY_FOR_MERGE")
+	c.resizeTo(40, 12)
+	c.shows("[details]", "esc back")
+	c.resizeTo(100, 30)
+	c.types("q")
+	c.shows("1 merge to approve", "q stop")
+	c.types("a")
+	c.shows("approve the merge of A", "commit ", "a.txt | ", "1 file changed", "y approve")
+	c.types("y")
+	if status := c.exit(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, c.text())
+	}
+	c.shows("1 of 1 task done", "signalbox ledger verify")
+	c.checkSafe()
+}
+
+// A run of another process can be read, and nothing can be decided.
+func TestWatchOnAScreen(t *testing.T) {
+	w := newTerminalWorld(t)
+	w.write("agents.script", operatedAgents)
+	run := w.command("", "signalbox", "run", "plan.md", "--plain")
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for you") {
+	}
+	c := w.openSession(80, 24, "", "signalbox", "watch")
+	c.shows("1 question for you", "signalbox answer Q-1 TEXT", "q leave")
+	c.types("axrtp\r")
+	c.shows("[transcript]", "pwned", "esc back")
+	c.types("\x1b")
+	c.shows("q leave")
+	c.types("q")
+	if status := c.exit(); status != 0 {
+		t.Errorf("exit status %d:\n%s", status, c.text())
+	}
+	c.checkSafe()
+	w.piped("", "answer", "Q-1", "two")
+	for lines.Scan() {
+	}
+	if err := run.Wait(); err != nil {
+		t.Errorf("the run that was watched: %v", err)
 	}
 }

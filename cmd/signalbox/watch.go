@@ -14,7 +14,7 @@ type watchCommand struct {
 }
 
 func (watchCommand) Help() string {
-	return `Shows a run of this box that was started elsewhere, such as in another terminal, on the same screen that signalbox run has. It only reads: q or Ctrl-C leaves, and the run continues. If no run is active, it waits for one.
+	return `Shows a run of this box that was started elsewhere, such as in another terminal, on the same screen that signalbox run has. It only reads: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; q or Ctrl-C leaves, and the run continues. If no run is active, it waits for one.
 
 Without a terminal, or with --plain, it prints a line for each event from now on, and with --json the events of the ledger.
 
@@ -29,7 +29,7 @@ func (c *watchCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.readOptions(c.boxFlag), func(b *box.Box) error {
-		view := p.newDisplay(b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true, From: b.Engine.Tail().Seq})
+		view := p.newDisplay(b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true, Root: p.projectRoot(c.boxFlag, b.Dir), From: b.Engine.Tail().Seq})
 		var following sync.WaitGroup
 		defer following.Wait()
 		defer stop()

@@ -314,7 +314,10 @@ func TestApproveMerge(t *testing.T) {
 	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) || !slices.Equal(st.Reasons, []string{"t1 waits for signalbox approve t1"}) {
 		t.Errorf("status %+v", st)
 	}
-	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	looked := b.work("t1").Task.Commit
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked + "0"}), signalbox.CodeConflict)
+	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked})
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked + "0"}), signalbox.CodeConflict)
 	if !b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"}).Repeated {
 		t.Error("approved twice")
 	}

@@ -16,7 +16,7 @@ import (
 func board(v view, width, height int, now time.Time, d drawing) string {
 	b := boardPainter{v, d, max(width, minWidth), now}
 	head, foot := b.head(), b.foot(height)
-	lines := slices.Concat(head, b.lanes(max(height-len(head)-len(foot), 1)))
+	lines := slices.Concat(head, b.lanes(b.laneRoom(height)))
 	story := b.story(height - len(lines) - len(foot))
 	for !d.final && len(lines)+len(story)+len(foot) < height { // keeps the questions at the bottom
 		lines = append(lines, "")
@@ -28,10 +28,21 @@ func board(v view, width, height int, now time.Time, d drawing) string {
 	return strings.Join(lines, "\n")
 }
 
-// maxOffset returns how far the lanes of a board can be scrolled.
-func maxOffset(v view, width, height int, d drawing) int {
+// laneRoom returns how many lines of a board are for the lanes.
+func (b *boardPainter) laneRoom(height int) int {
+	return max(height-len(b.head())-len(b.foot(height)), 1)
+}
+
+// scrolled returns the offset at which the selected lane is visible.
+func scrolled(v view, width, height int, d drawing) int {
 	b := boardPainter{v: v, d: d, width: max(width, minWidth)}
-	return b.maxOffset(max(height-len(b.head())-len(b.foot(height)), 1))
+	return b.offsetIn(b.laneRoom(height))
+}
+
+// laneOrder returns the lanes in the order in which a board shows them.
+func laneOrder(v view, width, height int, d drawing) []lane {
+	b := boardPainter{v: v, d: d, width: max(width, minWidth)}
+	return b.ordered(b.laneRoom(height))
 }
 
 // minWidth is the width of the narrowest board. A narrower terminal cuts it off.
@@ -40,12 +51,16 @@ const minWidth = 40
 // drawing controls how a board is drawn.
 type drawing struct {
 	paint       show.Palette
-	frame       int  // of the spinner
-	offset      int  // of the scrolled lanes
+	frame       int    // of the spinner
+	offset      int    // of the scrolled lanes
+	selected    string // the id of the selected task, "" if there is none
+	target      int    // the index of what waits for the user that the next key acts on
+	said        string // what the user's last decision did, or why not
+	saidBad     bool
 	final       bool // the last board, which takes no keys
-	legend      bool // explains the signs
 	confirmStop bool // asks whether to stop the run
 	watch       bool // the run is that of another process
+	readOnly    bool // the user can decide nothing here
 	noKeys      bool // there is no terminal to read keys from
 }
 
@@ -142,6 +157,9 @@ func (b *boardPainter) foot(height int) []string {
 		if room == 0 {
 			break
 		}
+		if notice == pausedNotice && b.acts() {
+			notice = "the run is paused; press p to resume it"
+		}
 		for _, text := range wrap(notice, b.width-2, max(room-(len(b.v.notices)-1-i), 1)) {
 			lines, room = append(lines, " "+b.warn(text)), room-1
 		}
@@ -154,6 +172,7 @@ func (b *boardPainter) foot(height int) []string {
 	if !b.d.final && b.v.idle() {
 		lines = append(lines, b.waiting()...)
 	}
+	lines = append(lines, saidLines(b.d, b.width)...)
 	return append(lines, b.keys()...)
 }
 
@@ -168,44 +187,62 @@ func (b *boardPainter) waiting() []string {
 	return nil
 }
 
-// legend explains the signs on the lanes. shortLegend has the most common ones.
-var legend = [...]string{"◎ ready", "○ blocked", "? asks you", "‖ waiting or paused", "! in remediation", "✕ cancelled", "↺1 reworks", "!1 failures"}
-
-const shortLegend = "◎ ready  ○ blocked  ? asks you  ‖ waiting  ! in remediation  ↺ reworks"
-
 // keys lists the keys.
 func (b *boardPainter) keys() []string {
 	switch {
 	case b.d.final:
 		return nil
 	case b.d.confirmStop:
-		return []string{" " + b.bad(b.shortened("stop? agents end, work is kept: q or ctrl-c again to stop, any other key to continue",
-			"stop? work is kept: q again to stop, any other key to continue", "q again to stop, other keys continue"))}
-	case b.d.legend:
-		return b.explained()
-	}
-	keys := "q stops · ↑ ↓ scroll"
-	switch {
+		return []string{stopLine(b.d, b.width, true)}
 	case b.d.noKeys && b.d.watch:
-		keys = "ctrl-c leaves"
+		return []string{b.withLegend("ctrl-c leaves")}
 	case b.d.noKeys:
-		keys = "ctrl-c stops, work is kept"
-	case b.d.watch:
-		keys = "q leaves · ↑ ↓ scroll"
+		return []string{b.withLegend("ctrl-c stops, work is kept")}
 	}
-	return []string{" " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys+" · ? explains the signs", keys))}
+	var keys []string
+	if b.acts() && len(b.v.questions) > 0 {
+		keys = append(keys, "a "+b.v.questions[b.target()].verb())
+		if len(b.v.questions) > 1 {
+			keys = append(keys, "tab next")
+		}
+	}
+	if b.acts() && b.v.paused {
+		keys = append(keys, "p resume")
+	}
+	keys = append(keys, "↑ ↓ select", "enter read")
+	if b.acts() && b.d.selected != "" {
+		keys = append(keys, "t tell", "r rework")
+	}
+	quit := "q stop"
+	if b.d.watch {
+		quit = "q leave"
+	}
+	all := strings.Join(append(keys, quit, "? keys"), " · ")
+	if lipgloss.Width(all+shortLegend)+7 <= b.width {
+		return []string{b.withLegend(all)}
+	}
+	return []string{keyLine(b.d, b.width, keys, []string{quit, "? keys"})}
 }
 
-// explained draws the legend, without separating a sign from its meaning.
-func (b *boardPainter) explained() (lines []string) {
-	text := ""
-	for _, sign := range append(legend[:], "· ? hides this") {
-		if text != "" && lipgloss.Width(text+"  "+sign) > b.width-2 {
-			lines, text = append(lines, " "+b.faint(text)), ""
-		}
-		text = strings.TrimLeft(text+"  "+sign, " ")
+// withLegend adds as much of the legend as fits.
+func (b *boardPainter) withLegend(keys string) string {
+	return " " + b.faint(b.shortened(keys+"     "+strings.Join(legend[:], "  "), keys+"     "+shortLegend, keys))
+}
+
+// acts reports whether the user can decide things on this board.
+func (b *boardPainter) acts() bool { return !b.d.readOnly && !b.d.noKeys && !b.d.final }
+
+// target returns the index of what waits for the user that the next key acts on.
+func (b *boardPainter) target() int {
+	return min(max(b.d.target, 0), max(len(b.v.questions)-1, 0))
+}
+
+// verb says what the user does about it.
+func (q asked) verb() string {
+	if q.id == "" {
+		return "approve"
 	}
-	return append(lines, " "+b.faint(text))
+	return "answer"
 }
 
 // shortened returns the first of some texts that fits, or the last one, cut.
@@ -231,11 +268,13 @@ func (b *boardPainter) wanted() string {
 	return strings.Join(parts, ", ")
 }
 
-// box draws the open questions with the commands that answer them.
+// box draws the open questions, with the key or the command that answers them.
 func (b *boardPainter) box(room int) []string {
 	inner := b.width - 4
-	shown := b.v.questions[:max(min(len(b.v.questions), (room-2)/2), 1)]
-	title := " " + b.wanted() + " "
+	n := max(min(len(b.v.questions), (room-2)/2), 1)
+	first := max(b.target()-n+1, 0)
+	shown := b.v.questions[first : first+n]
+	title := " " + show.Shortest(b.width-4, b.wanted(), count(len(b.v.questions), "thing")+" for you") + " "
 	title = "╭" + title + strings.Repeat("─", max(b.width-2-lipgloss.Width(title), 0)) + "╮"
 	lines := []string{b.warn(title)}
 	side := b.warn("│")
@@ -243,7 +282,7 @@ func (b *boardPainter) box(room int) []string {
 		return side + " " + text + strings.Repeat(" ", max(inner-lipgloss.Width(text), 0)) + " " + side
 	}
 	spare := room - 2 - 2*len(shown)
-	for _, q := range shown {
+	for i, q := range shown {
 		lead := strings.TrimSpace(q.id+" "+q.work) + "  "
 		texts := wrap(q.text, inner-lipgloss.Width(lead), 1+max(spare, 0))
 		spare -= len(texts) - 1
@@ -253,13 +292,29 @@ func (b *boardPainter) box(room int) []string {
 			}
 			lines = append(lines, row(b.strong(lead)+text))
 		}
-		lines = append(lines, row(strings.Repeat(" ", lipgloss.Width(lead))+b.busy(cut(q.command, inner-lipgloss.Width(lead)))))
+		lines = append(lines, row(strings.Repeat(" ", lipgloss.Width(lead))+b.busy(cut(b.howTo(q, first+i == b.target()), inner-lipgloss.Width(lead)))))
 	}
 	bottom := ""
 	if more := len(b.v.questions) - len(shown); more > 0 {
 		bottom = fmt.Sprintf(" and %d more: signalbox questions ", more)
+		if b.acts() {
+			bottom = fmt.Sprintf(" and %d more: tab ", more)
+		}
 	}
 	return append(lines, b.warn("╰"+bottom+strings.Repeat("─", max(b.width-2-lipgloss.Width(bottom), 0))+"╯"))
+}
+
+// howTo returns how to answer a question or approve a merge: with a key, if the next key is about it.
+func (b *boardPainter) howTo(q asked, target bool) string {
+	switch {
+	case !b.acts():
+		return q.command
+	case !target:
+		return "press tab to select it"
+	case q.id == "":
+		return "▸ press a to look at it and approve it, x to reject it"
+	}
+	return "▸ press a to answer"
 }
 
 // cut shortens printable text to a width on the terminal.

@@ -45,7 +45,7 @@ func TestBoardFootOfNarrowTerminals(t *testing.T) {
 	v.notices = []string{"stuck: T1 waits for an answer to a question that was never asked, and T2 waits for T1, because it needs what T1 makes"}
 	var all strings.Builder
 	for _, width := range []int{110, 80, 60, 40} {
-		for _, d := range []drawing{{}, {confirmStop: true}, {noKeys: true}, {legend: true}} {
+		for _, d := range []drawing{{}, {confirmStop: true}, {noKeys: true}} {
 			b := boardPainter{v, d, width, p.now}
 			foot := strings.Join(b.foot(24), "\n")
 			checkSize(t, foot, width, 24)
@@ -80,27 +80,6 @@ func TestQuestionBox(t *testing.T) {
 		if got := b.box(12)[0]; !strings.HasPrefix(got, "╭ "+want+" ─") {
 			t.Errorf("%s, want %s", got, want)
 		}
-	}
-}
-
-func TestLegendKey(t *testing.T) {
-	p := manyTasks(t, 2)
-	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
-	shown := func() bool {
-		return strings.Contains(board(m.view, m.width, m.height, p.now, m.drawing), "✕ cancelled")
-	}
-	if shown() {
-		t.Error("the legend is shown at first")
-	}
-	if m.press("?"); !shown() {
-		t.Error("? does not show the legend")
-	}
-	m.press("q")
-	if m.press("?"); !shown() || m.drawing.confirmStop {
-		t.Error("? at the question whether to stop does more than continue")
-	}
-	if m.press("?"); shown() {
-		t.Error("? does not hide the legend")
 	}
 }
 

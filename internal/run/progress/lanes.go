@@ -52,9 +52,15 @@ func (b *boardPainter) layoutFor(lanes []lane) layout {
 		longest = max(longest, lipgloss.Width(lane.title))
 	}
 	l.title = min(max(rest-max(rest*5/12, 18), 0), max(longest, 16))
+	if l.title < minTitle { // what it waits for says more
+		l.title = 0
+	}
 	l.who = rest - l.title
 	return l
 }
+
+// minTitle is the width below which a title is left out.
+const minTitle = 6
 
 // track returns the width of the track.
 func (l layout) track() int { return l.step*(len(l.names)-1) + 1 }
@@ -77,9 +83,8 @@ func (b *boardPainter) lanes(room int) []string {
 		}
 		return lines
 	}
-	lanes := slices.Clone(b.v.lanes)
-	slices.SortStableFunc(lanes, func(x, y lane) int { return cmp.Compare(urgency(x), urgency(y)) })
-	offset, shown := min(b.d.offset, b.maxOffset(room)), 0
+	lanes := b.ordered(room)
+	offset, shown := b.offsetIn(room), 0
 	for _, lane := range lanes[offset:] {
 		free := room - 1 - len(lines) // the last line counts the rest
 		if free <= 0 {
@@ -96,20 +101,43 @@ func (b *boardPainter) lanes(room int) []string {
 func (b *boardPainter) fits(room int) bool {
 	lines := 1
 	for _, lane := range b.v.lanes {
-		lines++
-		if lane.hasActivity() {
-			lines++
-		}
+		lines += lane.height()
 	}
 	return lines <= room
 }
 
-// maxOffset returns how far the lanes can be scrolled.
-func (b *boardPainter) maxOffset(room int) int {
+// ordered returns the lanes in the order in which they are drawn: that of the plan if all fit, otherwise the most urgent ones first.
+func (b *boardPainter) ordered(room int) []lane {
+	if b.fits(room) {
+		return b.v.lanes
+	}
+	lanes := slices.Clone(b.v.lanes)
+	slices.SortStableFunc(lanes, func(x, y lane) int { return cmp.Compare(urgency(x), urgency(y)) })
+	return lanes
+}
+
+// offsetIn returns how many lanes are scrolled away, so that the selected one is visible.
+func (b *boardPainter) offsetIn(room int) int {
 	if b.fits(room) {
 		return 0
 	}
-	return min(max(len(b.v.lanes)-(room-2), 0), len(b.v.lanes)-1)
+	lanes := b.ordered(room)
+	offset := min(b.d.offset, max(len(lanes)-(room-2), 0), len(lanes)-1)
+	at := slices.IndexFunc(lanes, func(l lane) bool { return l.id == b.d.selected })
+	if at < 0 {
+		return offset
+	}
+	offset = min(offset, at)
+	lines := func(lanes []lane) (n int) {
+		for _, l := range lanes {
+			n += l.height()
+		}
+		return n
+	}
+	for offset < at && lines(lanes[offset:at+1]) > room-2 {
+		offset++
+	}
+	return offset
 }
 
 // urgency orders lanes if there is no room for all.
@@ -173,6 +201,14 @@ func (b *boardPainter) columns(l layout) string {
 // hasActivity reports whether there is an activity to show.
 func (l lane) hasActivity() bool { return l.is == inspect.Working && (l.note != "" || l.percent > 0) }
 
+// height returns how many lines the lane has.
+func (l lane) height() int {
+	if l.hasActivity() {
+		return 2
+	}
+	return 1
+}
+
 // drawOne draws a task's track, and below it what its agent does.
 func (b *boardPainter) drawOne(l layout, lane lane) []string {
 	id, title := fit(lane.id, l.ids), fit(lane.title, l.title)
@@ -181,7 +217,11 @@ func (b *boardPainter) drawOne(l layout, lane lane) []string {
 	} else {
 		id = b.strong(id)
 	}
-	line := " " + id + "  " + title + "  " + b.trackOf(l, lane) + "  " + b.whoOf(lane, l.who)
+	mark := " "
+	if lane.id == b.d.selected {
+		mark = b.strong("▸")
+	}
+	line := mark + id + "  " + title + "  " + b.trackOf(l, lane) + "  " + b.whoOf(lane, l.who)
 	lines := []string{strings.TrimRight(line, " ")}
 	if lane.hasActivity() {
 		said := lane.note

@@ -1,6 +1,7 @@
-// Package progress shows a run while a crew works on it, and how it ended. It only reads the box: a display that fails or is
-// closed does not affect the work. There are three displays: JSON events for programs, lines for logs and pipes, and a screen
-// for terminals, which is restored however the run ends.
+// Package progress shows a run while a crew works on it, and how it ended. A display that fails or is closed does not affect the
+// work. There are three displays: JSON events for programs, lines for logs and pipes, and a screen for terminals, which is restored
+// however the run ends. On a screen the user can also read what agents write and change, and decide what waits for a decision; what
+// is decided is carried out by the same functions as the commands.
 //
 // Text that agents wrote is hostile. It is escaped here, so that it cannot control the terminal.
 package progress
@@ -44,6 +45,11 @@ type Options struct {
 	// Stopping is closed when the run is being stopped, by a signal for example. A screen then gives the terminal back at once, because a second
 	// signal would kill the program before it could. Nil never is.
 	Stopping <-chan struct{}
+	// Actor is the name of the user on the ledger. With it, the user can answer questions, approve merges and so on, on a screen. Empty only shows
+	// the run.
+	Actor string
+	// Root is the folder of the project, for what tasks change.
+	Root string
 	// From is the sequence of the last event to skip; 0 shows all. A screen shows the current state instead.
 	From uint64
 

@@ -124,7 +124,7 @@ func (s *screen) Show(ctx context.Context) error {
 func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	s.catchUp(ctx) // best effort: follow reports errors
 	v, seq := s.view()
-	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch, noKeys: s.o.Keys == nil}}
+	m := &screenModel{screen: s, view: v, drawing: drawing{paint: show.NewPalette(s.colours, s.dark), watch: s.o.Watch, readOnly: s.o.Watch || s.o.Actor == "", noKeys: s.o.Keys == nil}}
 	program := tea.NewProgram(m, tea.WithOutput(s.o.Terminal), tea.WithInput(s.o.Keys), tea.WithEnvironment(s.environ), tea.WithoutSignalHandler(),
 		tea.WithFPS(framesPerSecond))
 	following, stop := context.WithCancel(ctx)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
@@ -116,7 +117,7 @@ func TestBoardOfAThousandTasks(t *testing.T) {
 		p.start(signalbox.RoleDeveloper, fmt.Sprintf("T%d", i+2))
 	}
 	v := p.look(nil)
-	for offset, name := range map[int]string{0: "board-thousand", 500: "board-thousand-scrolled", 999: "board-thousand-end"} {
+	for offset, name := range map[int]string{0: "board-thousand", 500: "board-thousand-scrolled", 999: "board-thousand-end"} { // as far as it was scrolled to
 		drawn := board(v, 80, 24, p.now, drawing{offset: offset})
 		checkSize(t, drawn, 80, 24)
 		compareGolden(t, name, drawn)
@@ -169,25 +170,50 @@ func TestWaitingScreenDoesNotTick(t *testing.T) {
 	}
 }
 
+// keyPress returns the press of a key by its name.
+func keyPress(name string) tea.KeyPressMsg {
+	named := map[string]rune{"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight, "pgup": tea.KeyPgUp, "pgdown": tea.KeyPgDown, "home": tea.KeyHome, "end": tea.KeyEnd,
+		"esc": tea.KeyEscape, "enter": tea.KeyEnter, "tab": tea.KeyTab, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete}
+	if code, ok := named[name]; ok {
+		return tea.KeyPressMsg{Code: code}
+	}
+	for prefix, mod := range map[string]tea.KeyMod{"ctrl+": tea.ModCtrl, "alt+": tea.ModAlt} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			key := keyPress(rest)
+			return tea.KeyPressMsg{Code: key.Code, Mod: mod}
+		}
+	}
+	r, _ := utf8.DecodeRuneInString(name)
+	return tea.KeyPressMsg{Code: r, Text: name}
+}
+
+// key presses a key.
+func (m *screenModel) key(name string) tea.Cmd {
+	_, cmd := m.press(keyPress(name))
+	return cmd
+}
+
 func TestKeys(t *testing.T) {
 	p := manyTasks(t, 100)
 	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
-	for _, step := range []struct {
-		key    string
-		offset int
-	}{{"down", 1}, {"pgdown", 13}, {"up", 12}, {"pgup", 0}, {"up", 0}, {"end", 81}, {"down", 81}, {"home", 0}} {
-		if m.press(step.key); m.drawing.offset != step.offset {
-			t.Errorf("after %s at %d, want %d", step.key, m.drawing.offset, step.offset)
+	for _, step := range []struct{ key, selected string }{{"down", "T1"}, {"pgdown", "T13"}, {"up", "T12"}, {"k", "T11"}, {"pgup", "T1"}, {"up", "T1"}, {"end", "T100"}, {"j", "T100"}, {"home", "T1"},
+		{"esc", ""}, {"z", ""}, {"1", ""}} {
+		m.key(step.key)
+		if m.drawing.selected != step.selected {
+			t.Errorf("after %s %q is selected, want %q", step.key, m.drawing.selected, step.selected)
+		}
+		if drawn := board(m.view, 80, 24, p.now, m.drawing); step.selected != "" && !strings.Contains(drawn, "▸"+step.selected+" ") {
+			t.Errorf("after %s the selected task is not visible:\n%s", step.key, drawn)
 		}
 	}
 	for _, keys := range [][2]string{{"q", "q"}, {"ctrl+c", "ctrl+c"}, {"q", "ctrl+c"}} {
 		m.interrupted = false
-		m.press(keys[0])
-		if m.press("x"); m.drawing.confirmStop || m.interrupted {
+		m.key(keys[0])
+		if m.key("z"); m.drawing.confirmStop || m.interrupted {
 			t.Error("another key does not continue")
 		}
-		m.press(keys[0])
-		if _, quit := m.press(keys[1]); quit == nil || !m.interrupted {
+		m.key(keys[0])
+		if quit := m.key(keys[1]); quit == nil || !m.interrupted {
 			t.Errorf("%v does not stop", keys)
 		}
 		m.drawing.confirmStop = false
@@ -198,15 +224,15 @@ func TestKeys(t *testing.T) {
 func TestConfirmationIsForgotten(t *testing.T) {
 	p := manyTasks(t, 2)
 	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24}
-	m.press("q")
+	m.key("q")
 	first := confirmMsg{m.confirms}
-	m.press("x")
-	m.press("q")
+	m.key("z")
+	m.key("q")
 	if m.Update(first); !m.drawing.confirmStop {
 		t.Error("an earlier question closes a later one")
 	}
 	m.Update(confirmMsg{m.confirms})
-	if _, quit := m.press("q"); m.interrupted || quit == nil || !m.drawing.confirmStop {
+	if quit := m.key("q"); m.interrupted || quit == nil || !m.drawing.confirmStop {
 		t.Error("a late key is taken as the answer")
 	}
 }
@@ -226,14 +252,14 @@ func TestWatchedScreen(t *testing.T) {
 	p.check("B-1")
 	p.start(signalbox.RoleDeveloper, "T1")
 	p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"})
-	m := &screenModel{screen: &screen{o: Options{Watch: true, Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24, drawing: drawing{watch: true}}
+	m := &screenModel{screen: &screen{o: Options{Watch: true, Stderr: &DeferredWriter{}}}, view: p.look(nil), width: 80, height: 24, drawing: drawing{watch: true, readOnly: true}}
 	if m.Update(viewMsg{p.look(nil)}); m.ticking {
 		t.Error("it ticks")
 	}
-	if drawn := board(m.view, 80, 24, p.now, m.drawing); !strings.Contains(drawn, "q leaves") || strings.Contains(drawn, "q stops") {
+	if drawn := board(m.view, 80, 24, p.now, m.drawing); !strings.Contains(drawn, "q leave") || strings.Contains(drawn, "q stop") {
 		t.Errorf("the keys are wrong:\n%s", drawn)
 	}
-	if _, quit := m.press("q"); quit == nil || !m.interrupted {
+	if quit := m.key("q"); quit == nil || !m.interrupted {
 		t.Error("q does not leave")
 	}
 }
@@ -299,7 +325,7 @@ func TestScreenStaysWhileTheRunWaits(t *testing.T) {
 	s := screenOn(t, b, out, nil, "")
 	m := &screenModel{screen: s, width: 80, height: 24}
 	m.view, _ = s.view()
-	if drawn := board(m.view, 80, 24, time.Now(), m.drawing); !strings.Contains(drawn, "the run is paused; continue with: signalbox resume") || !strings.Contains(drawn, "waiting for you") {
+	if drawn := board(m.view, 80, 24, time.Now(), m.drawing); !strings.Contains(drawn, "the run is paused; press p to resume it") || !strings.Contains(drawn, "waiting for you") {
 		t.Error(drawn)
 	}
 	if cmd := m.Init(); cmd == nil {

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -25,6 +26,7 @@ type view struct {
 	story                       []event // what happened last, the newest at the end
 	questions                   []asked
 	notices                     []string // why the whole run is waiting
+	paused                      bool     // the whole run
 	warning                     string   // the last thing written to standard error
 	drafts                      bool     // some task must be specified first
 	withoutPlan                 string   // what is shown instead of tasks if there is no plan
@@ -67,10 +69,15 @@ type lane struct {
 	took    time.Duration // of a task that is done
 }
 
+// version identifies what the task is at: it changes when its text on a pane may have changed.
+func (l *lane) version() string {
+	return fmt.Sprint(l.at, l.is, l.who, l.attempt, l.since.UnixNano(), l.reworks, l.failures, l.note != "" && l.is != inspect.Working)
+}
+
 // newView makes a view of the state. live is the activity of agents, by session.
 func newView(s *rules.State, title string, began, now time.Time, live map[string]string) view {
 	st := s.Status(now)
-	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent(), withoutPlan: withoutPlan(s)}
+	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent(), paused: s.Paused(), withoutPlan: withoutPlan(s)}
 	if v.title == "" {
 		_, name, _ := s.Plan()
 		v.title = onScreen(name)
@@ -109,13 +116,16 @@ func rank(kind rules.Kind) int {
 	return slices.Index([]rules.Kind{rules.KindBaseline, rules.KindRemediation, rules.KindExpert, rules.KindTask}, kind)
 }
 
+// pausedNotice says that the run is paused.
+const pausedNotice = "the run is paused; continue with: signalbox resume"
+
 func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 	var notices []string
 	switch {
 	case s.Cancelled() != "":
 		notices = append(notices, "the run is cancelled ("+onScreen(s.Cancelled())+")")
 	case s.Paused():
-		notices = append(notices, "the run is paused; continue with: signalbox resume")
+		notices = append(notices, pausedNotice)
 	case st.Standing == rules.StandingStuck:
 		for _, reason := range st.Reasons {
 			notices = append(notices, "stuck: "+onScreen(reason))

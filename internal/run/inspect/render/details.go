@@ -157,6 +157,9 @@ func describeChecks(c *rules.LastChecks) string {
 // sessions prints the sessions, with the agents and what they cost if agents ran.
 func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
+	if p.o.Width > 0 && p.o.Width < wideSessions {
+		return p.narrowSessions(sessions)
+	}
 	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	head := "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED"
 	if agents {
@@ -183,6 +186,34 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 		fmt.Fprintln(t, line)
 	}
 	return t.Flush()
+}
+
+// wideSessions is the width that the table of sessions needs.
+const wideSessions = 130
+
+// narrowSessions prints the sessions in the width that there is, with the most important columns.
+func (p *detailsPrinter) narrowSessions(sessions []inspect.Session) error {
+	table := [][]string{{"ROLE", "AGENT", "ENDED", "FROM", "TO", "TOKENS", "COST", "SESSION"}}
+	for i := range sessions {
+		s := &sessions[i]
+		to, ended, tokens, cost := "-", "-", "-", "-"
+		if s.To != nil {
+			to, ended = p.o.clock(*s.To), string(*s.Ended)
+		}
+		if s.Usage.Tokens > 0 {
+			tokens = show.Tokens(s.Usage.Tokens)
+		}
+		if s.Usage.CostMicros > 0 {
+			cost = show.Dollars(s.Usage.CostMicros)
+		}
+		table = append(table, []string{string(s.Role), cmp.Or(text.Printable(s.Agent()), "-"), ended, p.o.clock(s.From), to, tokens, cost, s.Session})
+	}
+	for _, line := range show.Table(table, p.o.Width) {
+		if _, err := fmt.Fprintln(p.out, line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // by names the human who wrote something, if one did.
