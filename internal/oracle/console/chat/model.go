@@ -92,7 +92,8 @@ type model struct {
 	rendering bool     // a frameMsg is on its way
 
 	leaving bool
-	suspend bool // as soon as nothing is being printed
+	suspend bool          // as soon as nothing is being printed
+	resumed chan struct{} // closed after a suspension, nil if there is none
 }
 
 func newModel(opts Options, past *history) *model {
@@ -154,7 +155,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.status = ""
 		m.paste(msg.Content)
 	case tea.ResumeMsg:
-		m.suspend = false
+		if m.resumed != nil {
+			close(m.resumed)
+			m.resumed = nil
+		}
 	case chunkMsg:
 		cmd = m.show(msg.chunk)
 	case frameMsg:
@@ -272,7 +276,11 @@ func (m *model) finish() tea.Cmd {
 	case m.suspend:
 		m.suspend = false
 		m.screen.Flush()
-		return tea.Suspend
+		if m.resumed != nil { // it is being suspended
+			return nil
+		}
+		m.resumed = make(chan struct{})
+		return suspend(m.resumed)
 	}
 	return nil
 }

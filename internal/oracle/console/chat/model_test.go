@@ -399,7 +399,7 @@ func TestLongAnswer(t *testing.T) {
 		x.press("enter")
 		for i := 0; i < len(source); i += 7 {
 			x.m.body.Write(source[i:min(i+7, len(source))])
-			if i%5 == 0 {
+			if i%13 == 0 {
 				x.send(frameMsg{})
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 )
 
 // Theme is how text is styled. The zero Theme has no styles.
@@ -41,17 +42,31 @@ func (t Theme) render1(text string, s style) string {
 	if !t.on || text == "" || s == (style{}) {
 		return text
 	}
-	how := lipgloss.NewStyle().Bold(s.bold).Italic(s.italic).Underline(s.underline).UnderlineSpaces(s.underline).
-		Strikethrough(s.strike).StrikethroughSpaces(s.strike).Faint(s.faint)
+	var how ansi.Style // not a style of Lip Gloss, which writes underlined text character by character
+	if s.bold {
+		how = how.Bold()
+	}
+	if s.faint {
+		how = how.Faint()
+	}
+	if s.italic {
+		how = how.Italic(true)
+	}
+	if s.underline {
+		how = how.Underline(true)
+	}
+	if s.strike {
+		how = how.Strikethrough(true)
+	}
 	switch {
 	case s.code && t.code != nil:
-		how = how.Foreground(t.code)
+		how = how.ForegroundColor(t.code)
 	case s.link && t.link != nil:
-		how = how.Foreground(t.link)
+		how = how.ForegroundColor(t.link)
 	case s.heading && t.heading != nil:
-		how = how.Foreground(t.heading)
+		how = how.ForegroundColor(t.heading)
 	}
-	return how.Render(text)
+	return how.Styled(text)
 }
 
 // lines renders wrapped lines.
