@@ -197,3 +197,11 @@ func deref[T any](p *T) (v T) {
 	}
 	return v
 }
+
+func names[T ~string](values []T) []string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return words
+}

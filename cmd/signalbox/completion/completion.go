@@ -5,7 +5,7 @@ package completion
 import (
 	_ "embed"
 	"fmt"
-	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -53,8 +53,9 @@ func (s Shell) Format(candidates []Candidate) string {
 // Candidate is a word that may replace the one under the cursor.
 type Candidate struct{ Word, Help string }
 
-// Values lists the words that flags and arguments of a Go type take.
-type Values map[reflect.Type][]string
+// Values returns the words that a flag or an argument of a command takes besides those of its enum. word is what was typed of it; candidates that do
+// not begin with it are ignored.
+type Values func(command *kong.Node, v *kong.Value, word string) []Candidate
 
 // Candidates returns the words that may replace the last of words, which are the arguments typed so far. It returns none
 // where a file name or free text belongs.
@@ -104,11 +105,11 @@ func parse(root *kong.Node, words []string) line {
 // next returns everything that may follow, given the beginning of the word.
 func (l line) next(word string) []Candidate {
 	if l.flag != nil {
-		return l.valuesOf(l.flag.Value, "")
+		return l.valuesOf(l.flag.Value, "", strings.TrimPrefix(word, "="))
 	}
-	if name, _, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "--") {
+	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "--") {
 		if f := findFlag(l.command, name); f != nil {
-			return l.valuesOf(f.Value, name+"=")
+			return l.valuesOf(f.Value, name+"=", value)
 		}
 		return nil
 	}
@@ -129,7 +130,7 @@ func (l line) next(word string) []Candidate {
 		}
 	}
 	if l.args < len(l.command.Positional) {
-		all = append(all, l.valuesOf(l.command.Positional[l.args], "")...)
+		all = append(all, l.valuesOf(l.command.Positional[l.args], "", word)...)
 	}
 	return all
 }
@@ -146,20 +147,21 @@ func matching(all []Candidate, prefix string) (kept []Candidate) {
 	return kept
 }
 
-// valuesOf returns the words that a flag or an argument takes, if they are a fixed set.
-func (l line) valuesOf(v *kong.Value, prefix string) (all []Candidate) {
-	words := v.EnumSlice()
-	if v.Target.IsValid() {
-		t := v.Target.Type()
-		if t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		words = append(words, l.values[t]...)
+// valuesOf returns the words that a flag or an argument takes, if they are known. A flag may take several, with commas between them.
+func (l line) valuesOf(v *kong.Value, prefix, word string) (all []Candidate) {
+	if v.IsSlice() && v.Flag != nil {
+		end := strings.LastIndexByte(word, ',') + 1
+		prefix, word = prefix+word[:end], word[end:]
 	}
-	for _, word := range words {
-		if word != "" {
-			all = append(all, Candidate{prefix + word, ""})
-		}
+	for _, word := range v.EnumSlice() {
+		all = append(all, Candidate{Word: word})
+	}
+	if l.values != nil {
+		all = append(all, l.values(l.command, v, word)...)
+	}
+	all = slices.DeleteFunc(all, func(c Candidate) bool { return c.Word == "" })
+	for i := range all {
+		all[i].Word = prefix + all[i].Word
 	}
 	return all
 }

@@ -1,0 +1,84 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/core/rules"
+)
+
+// files returns the size and the time of the last change of all files in a folder.
+func files(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		all[name] = info.ModTime().String()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Peek sees what was recorded, also while the box is in use, and changes nothing.
+func TestPeek(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), FolderName)
+	options := &Options{KeyFile: filepath.Join(t.TempDir(), "key")}
+	if _, err := Init(ctx, dir, "op", options); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(ctx, dir, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Engine.Do(ctx, rules.OpenWork{Work: "w", Title: "t", Actor: "op"}); err != nil {
+		t.Fatal(err)
+	}
+	// Neither an invalid configuration nor a folder that cannot be written is in the way.
+	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte("no: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	peek := func() (found bool) {
+		t.Helper()
+		before := files(t, dir)
+		if err := Peek(ctx, dir, func(s *rules.State) { _, found = s.Work("w") }); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(before, files(t, dir)); diff != "" {
+			t.Errorf("files were changed (-before +after):\n%s", diff)
+		}
+		return found
+	}
+	if !peek() {
+		t.Error("the work is missing while the box is open")
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !peek() {
+		t.Error("the work is missing after the box was closed")
+	}
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := Peek(ended, dir, func(*rules.State) { t.Error("it looked") }); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
+	}
+	if err := Peek(ctx, t.TempDir(), func(*rules.State) { t.Error("it looked") }); err == nil {
+		t.Error("a folder without a box")
+	}
+}
