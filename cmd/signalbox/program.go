@@ -86,6 +86,7 @@ type commands struct {
 	Rehearse rehearseCommands `cmd:"" help:"Run scripted agents and models."`
 	Version  versionCommand   `cmd:"" help:"Print the version."`
 
+	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
 	Manual     manualCommand     `cmd:"" help:"Write the manual pages into a folder."`
 
