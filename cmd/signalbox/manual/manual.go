@@ -4,6 +4,7 @@ package manual
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -56,7 +57,7 @@ func (w *writer) overview(app *kong.Node) Page {
 	}
 	w.section("OPTIONS")
 	w.flags(app.Flags)
-	w.examples(examples)
+	w.examples(examples, w.section)
 	return w.end(w.program)
 }
 
@@ -68,8 +69,8 @@ func (w *writer) page(command *kong.Node) Page {
 	w.section("DESCRIPTION")
 	about, examples := splitExamples(command.Detail)
 	w.prose(about)
-	w.arguments(command)
-	w.examples(examples)
+	w.arguments(command, w.section)
+	w.examples(examples, w.section)
 	for _, child := range visible(command) {
 		w.subcommand(child)
 	}
@@ -111,16 +112,22 @@ func (w *writer) subcommand(command *kong.Node) {
 		about = command.Help
 	}
 	w.prose(about)
-	w.arguments(command)
-	w.examples(examples)
+	w.arguments(command, w.subsection)
+	w.examples(examples, w.subsection)
 	for _, child := range visible(command) {
 		w.subcommand(child)
 	}
 }
 
-func (w *writer) arguments(command *kong.Node) {
+// arguments writes the arguments and flags of a command under a heading.
+func (w *writer) arguments(command *kong.Node, heading func(string)) {
+	shown := func(v *kong.Value) bool { return !v.Tag.Hidden }
+	if !slices.ContainsFunc(command.Positional, shown) && !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return !f.Hidden }) {
+		return
+	}
+	heading("OPTIONS")
 	for _, argument := range command.Positional {
-		if !argument.Tag.Hidden {
+		if shown(argument) {
 			w.item(escape(argument.Summary()), argument.Help)
 		}
 	}
@@ -149,11 +156,11 @@ func splitExamples(detail string) (about, examples string) {
 	return strings.TrimSpace(about), strings.Trim(examples, "\n")
 }
 
-func (w *writer) examples(text string) {
+func (w *writer) examples(text string, heading func(string)) {
 	if text == "" {
 		return
 	}
-	w.text(".PP\nExamples:\n")
+	heading("EXAMPLES")
 	w.prose(text)
 }
 
@@ -185,6 +192,8 @@ func (w *writer) start(name, purpose string) {
 func (w *writer) end(name string) Page { return Page{Name: name + ".1", Text: []byte(w.b.String())} }
 
 func (w *writer) section(title string) { w.text(".SH \"" + escape(title) + "\"\n") }
+
+func (w *writer) subsection(title string) { w.text(".SS \"" + escape(title) + "\"\n") }
 
 func (w *writer) item(title, text string) { fmt.Fprintf(&w.b, ".TP\n%s\n%s\n", title, escape(text)) }
 

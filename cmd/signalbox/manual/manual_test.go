@@ -1,6 +1,7 @@
 package manual
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,9 +26,15 @@ func (paint) Help() string {
 }
 
 type shed struct {
-	Open  struct{} `cmd:"" help:"Open the shed."`
+	Open  open     `cmd:"" help:"Open the shed."`
 	Close struct{} `cmd:"" help:"Close the shed."`
 }
+
+type open struct {
+	Wide bool `help:"As far as it goes."`
+}
+
+func (open) Help() string { return "Opens the shed.\n\nExamples:\n\n    tool shed open --wide" }
 
 type secret struct{}
 
@@ -52,12 +59,31 @@ func TestPages(t *testing.T) {
 	for name, parts := range map[string][]string{
 		"tool.1":       {"tool v1.2.3", "A tool.", `\fBtool\-paint\fR(1)`, `\fBtool\-shed\fR(1)`, "    tool paint north"},
 		"tool-paint.1": {`tool\-paint \- paint a wall` + "\n", "<wall>", `\fB\-c\fR, \fB\-\-colour\fR=\fINAME\fR` + "\nThe colour.", `\fB\-\-quick\fR` + "\nHurry."},
-		"tool-shed.1":  {"tool shed open", "tool shed close", "Open the shed.", "Close the shed."},
+		"tool-shed.1":  {"tool shed open", "tool shed close", "Opens the shed.", "Close the shed."},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(texts[name], strings.TrimPrefix(part, "    ")) {
 				t.Errorf("%s does not contain %q:\n%s", name, part, texts[name])
 			}
+		}
+	}
+}
+
+// TestHeadings checks where readers of manual pages look for things.
+func TestHeadings(t *testing.T) {
+	for name, want := range map[string][]string{
+		"tool.1":       {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "COMMANDS"`, `.SH "OPTIONS"`, `.SH "EXAMPLES"`},
+		"tool-paint.1": {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "OPTIONS"`, `.SH "EXAMPLES"`, `.SH "SEE ALSO"`},
+		"tool-shed.1":  {`.SH "NAME"`, `.SH "SYNOPSIS"`, `.SH "DESCRIPTION"`, `.SH "TOOL SHED OPEN"`, `.SS "OPTIONS"`, `.SS "EXAMPLES"`, `.SH "TOOL SHED CLOSE"`, `.SH "SEE ALSO"`},
+	} {
+		var got []string
+		for line := range strings.Lines(pages(t)[name]) {
+			if strings.HasPrefix(line, ".SH") || strings.HasPrefix(line, ".SS") {
+				got = append(got, strings.TrimSpace(line))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", name, got, want)
 		}
 	}
 }
