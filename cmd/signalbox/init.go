@@ -47,7 +47,7 @@ func (c *initCommand) Run(p *program) error {
 	if c.JSON {
 		return p.printJSON(created, "")
 	}
-	_, err = fmt.Fprintf(p.out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox run plan.md\n",
+	_, err = fmt.Fprintf(p.out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox plan new, and write your tasks into plan.md\n  4. signalbox run plan.md\n",
 		printable(created.Dir), created.PublicKey, printable(created.KeyFile), printable(filepath.Join(created.Dir, config.FileName)))
 	return err
 }
