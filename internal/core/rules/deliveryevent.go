@@ -229,6 +229,8 @@ type SetupRan struct {
 	Sandbox  Sandbox        `json:"sandbox,omitzero"`
 	// Restored is the list of tracked files that the command changed and that were put back.
 	Restored []string `json:"restored,omitempty"`
+	// OfTask is true if it failed because of what the task changed: it passes on the base.
+	OfTask bool `json:"of_task,omitempty"`
 }
 
 // MergeRequested asks the merger to merge the work into the base.

@@ -29,6 +29,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-outage", "The server of an agent does not answer for hours: it is tried again by itself, then the human is asked, and the agents of a role are replaced.", outage},
 	{"delivery-conversations", "Sessions of agent programs are interrupted, parked and resumed, and forgotten when they cannot be.", conversations},
 	{"delivery-setup", "Worktrees are made ready; a setup command fails, and the human is asked once for all tasks.", setups},
+	{"delivery-setup-of-task", "A task breaks what a setup command needs: nobody is asked, and the task is reworked.", setupOfTask},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 	{"delivery-requests", "Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
@@ -576,6 +577,35 @@ func setups(b *box) {
 	b.do(Order{What: OrderRetry, Actor: "op"})
 	ci = b.wantDispatch(signalbox.RoleCI, "B-2")
 	b.setup(ci, true)
+}
+
+func setupOfTask(b *box) {
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1"), todo("t2")))
+	b.pass(time.Second)
+	ci := b.wantDispatch(signalbox.RoleCI, "B-1")
+	b.setup(ci, true)
+	b.checkAt(ci, "base1", "base1", "")
+	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
+	ci = b.wantDispatch(signalbox.RoleCI, "t1")
+	b.setupFault(ci)
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Base: "base1", Body: signalbox.Hash{7},
+		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}}})
+	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.wantDispatch(signalbox.RoleDeveloper, "t2")
+	b.setupFault(one)
+	b.say(one, "ready_for_review")
+}
+
+// setupFault reports that a setup command failed because of the task.
+func (b *box) setupFault(a Answer) Decision {
+	b.t.Helper()
+	d := b.try(ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Cause: "exit status 1", Body: signalbox.Hash{7}, OfTask: true,
+		Ran: SetupRan{Command: "modules", Commit: "c1", Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}})
+	if d.Err != nil {
+		b.t.Fatalf("%v", d.Err)
+	}
+	return d
 }
 
 // setup reports that a setup command ran in a worktree.

@@ -8,8 +8,8 @@ import (
 	"signalbox"
 )
 
-// ReportSetup reports how a worktree was made ready for an agent or for the checks. A failure is one of the machine and not of the work:
-// it is not counted, and the lease ends. The human is asked, once for the whole run, and nothing starts before the answer.
+// ReportSetup reports how a worktree was made ready for an agent or for the checks. A failure is one of the machine and not of the work, unless
+// OfTask is set: it is not counted, and the lease ends. The human is asked, once for the whole run, and nothing starts before the answer.
 type ReportSetup struct {
 	Session string
 	Epoch   uint64
@@ -18,6 +18,8 @@ type ReportSetup struct {
 	// Cause is why it failed, on one line, and Body has the end of its output.
 	Cause string
 	Body  signalbox.Hash
+	// OfTask means that the work is the cause: it does not fail on the base. The holder of the lease continues.
+	OfTask bool
 }
 
 func (c ReportSetup) decide(d *decider) error {
@@ -26,9 +28,9 @@ func (c ReportSetup) decide(d *decider) error {
 		return err
 	}
 	ran := c.Ran
-	ran.Epoch, ran.Command, ran.Restored = c.Epoch, sanitize(ran.Command, 200), sanitizeSome(ran.Restored)
+	ran.Epoch, ran.Command, ran.Restored, ran.OfTask = c.Epoch, sanitize(ran.Command, 200), sanitizeSome(ran.Restored), c.OfTask && !ran.Passed
 	d.answer.Seq = d.recordFor(h, ran)
-	if ran.Passed {
+	if ran.Passed || ran.OfTask {
 		return nil
 	}
 	if d.s.setupQuestion() == nil {

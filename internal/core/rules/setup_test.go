@@ -84,3 +84,27 @@ func TestSetupAnswerGrantsNothing(t *testing.T) {
 	b.sayMore(one, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Spent: Spent{Tokens: 200}} })
 	b.question("", AskedBudget)
 }
+
+// TestSetupFailureOfATask checks that a failure that a task causes asks nobody and ends nothing: the task is reworked for it.
+func TestSetupFailureOfATask(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"), todo("t2"))
+	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	wantTypes(t, b.setupFault(one), "SetupRan t1")
+	b.say(one, "ready_for_review")
+	ci := b.wantDispatch(signalbox.RoleCI, "t1")
+	wantTypes(t, b.setupFault(ci), "SetupRan t1")
+	if q := b.s.setupQuestion(); q != nil || b.work("t1").Lease == nil {
+		t.Errorf("asked %+v, lease %v", q, b.work("t1").Lease)
+	}
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}})
+	if w := b.work("t1"); w.Phase != signalbox.PhaseImplementation || w.Task.Counts.Checks != 1 {
+		t.Errorf("it is in %s after %d failures", w.Phase, w.Task.Counts.Checks)
+	}
+	// A command that passed is not a failure of anybody.
+	ran := ReportSetup{Session: b.wantDispatch(signalbox.RoleDeveloper, "t1").Session, OfTask: true, Ran: SetupRan{Command: "modules", Passed: true}}
+	ran.Epoch = b.work("t1").Lease.Epoch
+	d := b.try(ran)
+	if d.Err != nil || strings.Contains(string(d.Events[0].Data), "of_task") {
+		t.Errorf("%v: %s", d.Err, d.Events[0].Data)
+	}
+}

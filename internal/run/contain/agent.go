@@ -189,6 +189,9 @@ type Check struct {
 // ChecksHome is the name of the home folder of the checks of a task.
 const ChecksHome = "checks"
 
+// BaseHome is the name of the home folder of setup commands that are only tried on the base. Nothing that a task wrote runs there.
+const BaseHome = "base"
+
 // Check returns what a check gets. A check whose environment has a program of its own, usually a container, runs outside the sandbox.
 func (s Site) Check(c Check) *Program {
 	if len(c.Environment.Run) > 0 {

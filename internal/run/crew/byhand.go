@@ -8,7 +8,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -69,11 +68,8 @@ func (s *session) checkByHand(ctx context.Context) (err error) {
 			}
 			defer func() { err = errors.Join(err, scratch.Close()) }()
 			dir = scratch.Dir
-			if err := s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome}); err != nil {
-				return err
-			}
 		}
-		if report.Rows, report.Body, err = s.runChecks(ctx, dir); err != nil {
+		if report.Rows, report.Body, err = s.prepareAndCheck(ctx, dir); err != nil {
 			return err
 		}
 		if report.Protected, err = s.protectedEdits(ctx, report.Base, report.Commit); err != nil {

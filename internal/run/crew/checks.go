@@ -52,11 +52,8 @@ func (s *session) check(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, scratch.Close()) }()
 		dir = scratch.Dir
-		if err := s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome}); err != nil {
-			return err
-		}
 	}
-	rows, body, err := s.runChecks(ctx, dir)
+	rows, body, err := s.prepareAndCheck(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -170,6 +167,21 @@ func (s *session) saveByHand(ctx context.Context) (string, error) {
 		return tree.Commit(ctx)
 	}
 	return commit, err
+}
+
+// prepareAndCheck makes a temporary worktree ready, and runs all checks there. Without a repository or checks there is none. A setup command that fails
+// because of the task is a check that fails, and the others are not run.
+func (s *session) prepareAndCheck(ctx context.Context, dir string) (rows []rules.CheckRow, body signalbox.Hash, err error) {
+	if len(s.crew.box.Config.Checks) > 0 {
+		err = s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome})
+	}
+	if fault := (*setupFault)(nil); errors.As(err, &fault) {
+		return []rules.CheckRow{fault.row}, fault.body, nil
+	}
+	if err != nil {
+		return nil, body, err
+	}
+	return s.runChecks(ctx, dir)
 }
 
 // runChecks runs all checks in all environments and stores their output. The blob body has the output of those that failed.

@@ -8,7 +8,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -91,10 +90,7 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 	}
 	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: s.crew.knownBase(), Message: message, Squash: s.crew.box.Config.Deliver.Squash}
 	request.Check = func(ctx context.Context, dir string) error {
-		if err := s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome}); err != nil {
-			return err
-		}
-		rows, body, err := s.runChecks(ctx, dir)
+		rows, body, err := s.prepareAndCheck(ctx, dir)
 		command.Rows, command.Body = rows, body
 		if err != nil {
 			return err

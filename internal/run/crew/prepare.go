@@ -39,8 +39,19 @@ func (s *session) agentHome() string {
 	return contain.AgentHome(string(s.role), s.agentName())
 }
 
+// setupFault is the error for a setup command that fails because of what the task has changed: it passes on the base. It is no fault of the
+// machine, so nobody is asked.
+type setupFault struct {
+	row   rules.CheckRow // as a check that failed
+	body  signalbox.Hash // the end of its output
+	cause string
+}
+
+func (f *setupFault) Error() string { return f.row.Check + " fails: " + f.cause }
+
 // prepare makes a worktree ready: it reserves its ports, copies files into it, and runs the setup commands that did not run in it yet, or
-// whose files have changed since. If something fails, the human is asked, and the error is errSetupFailed.
+// whose files have changed since. If something fails, the human is asked, and the error is errSetupFailed; but if that is the fault of the
+// task, the error is a *setupFault.
 func (s *session) prepare(ctx context.Context, w worktree) error {
 	if s.crew.project.Repo == nil {
 		return nil
@@ -58,26 +69,103 @@ func (s *session) prepare(ctx context.Context, w worktree) error {
 	if err := s.copyFiles(ctx, w.dir, done); err != nil {
 		return err
 	}
-	for _, setup := range s.crew.box.Config.Setup {
+	for i, setup := range s.crew.box.Config.Setup {
 		key := setupKey(setup, w.home)
 		if files, ran := done.Setup[key]; ran && files == workspace.DigestFiles(w.dir, setup.Files) {
 			continue
 		}
-		left, err := s.runSetup(ctx, w, setup, done)
+		err := s.runSetup(ctx, w, i, done)
 		if errors.Is(err, workspace.ErrNotClean) { // an agent must clean up first
 			s.crew.log.Warn("a setup command did not run, because the worktree has changes that are not committed", "work", s.work, "command", setup.Name)
 			continue
 		}
-		if err == nil {
-			done.Add(key, workspace.DigestFiles(w.dir, setup.Files))
-		}
-		if err == nil || errors.Is(err, errSetupFailed) {
-			done.Leave(w.dir, left)
-			done.Running = false
-			err = errors.Join(err, done.Save())
-		}
 		if err != nil {
 			return err
+		}
+		done.Add(key, workspace.DigestFiles(w.dir, setup.Files))
+		if err := done.Save(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runSetup runs a setup command in a worktree, and records it. One that fails, but not on the base, is tried once more, because the cause may be
+// gone; the second failure is that of the task.
+func (s *session) runSetup(ctx context.Context, w worktree, number int, done *workspace.Preparation) error {
+	r, err := s.trySetup(ctx, w, number, done)
+	if err != nil {
+		return err
+	}
+	if !r.report.Ran.Passed && s.passesOnBase(ctx, number) {
+		if r, err = s.trySetup(ctx, w, number, done); err != nil {
+			return err
+		}
+		r.report.OfTask = !r.report.Ran.Passed
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := s.reportSetup(r.report); err != nil || !r.report.OfTask {
+		return err
+	}
+	ran := r.report.Ran
+	return &setupFault{cause: r.report.Cause, body: r.report.Body, row: rules.CheckRow{Check: "setup " + ran.Command, Environment: "local", Exit: ran.Exit,
+		Millis: ran.Millis, Output: ran.Output, Sandbox: ran.Sandbox}}
+}
+
+// trySetup runs a setup command once, with what it leaves in the preparation of the worktree.
+func (s *session) trySetup(ctx context.Context, w worktree, number int, done *workspace.Preparation) (*setupResult, error) {
+	r, err := s.execSetup(ctx, w, number, done)
+	if err != nil {
+		return nil, err
+	}
+	done.Leave(w.dir, r.left)
+	done.Running = false
+	return r, done.Save()
+}
+
+// passesOnBase reports whether a setup command passes on the base, after those before it. It runs with a home folder that nothing else uses,
+// because a task could have left something in its own.
+func (s *session) passesOnBase(ctx context.Context, number int) (passes bool) {
+	if task := s.workItem().Task; task != nil && task.Kind == rules.KindBaseline {
+		return false
+	}
+	repo, base := s.crew.project.Repo, s.crew.knownBase()
+	err := error(nil)
+	if base == "" {
+		base, err = repo.BaseCommit(ctx)
+	}
+	if err == nil {
+		err = s.trySetupOn(ctx, base, number)
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, errSetupFailed) {
+		s.crew.log.Warn("cannot try a setup command on the base", "work", s.work, "error", detail(err))
+	}
+	return err == nil
+}
+
+// trySetupOn runs the setup commands up to one on a commit. The error is errSetupFailed if one fails.
+func (s *session) trySetupOn(ctx context.Context, commit string, last int) (err error) {
+	scratch, err := s.crew.project.Repo.OpenScratch(ctx, s.work+"-base", commit)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	w := worktree{dir: scratch.Dir, home: contain.BaseHome}
+	if _, err := s.crew.reservePorts(w.dir); err != nil {
+		return err
+	}
+	if _, err := s.copyInto(ctx, w.dir); err != nil {
+		return err
+	}
+	for i := range last + 1 {
+		r, err := s.execSetup(ctx, w, i, &workspace.Preparation{})
+		if err != nil {
+			return err
+		}
+		if !r.report.Ran.Passed {
+			return errSetupFailed
 		}
 	}
 	return nil
@@ -88,26 +176,32 @@ func (s *session) copyFiles(ctx context.Context, dir string, done *workspace.Pre
 	if done.HasCopied {
 		return nil
 	}
+	copied, err := s.copyInto(ctx, dir)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return s.failSetup("copying files", err)
+	}
+	done.Copied, done.HasCopied = copied, true
+	return done.Save()
+}
+
+// copyInto copies ignored files into a worktree, and warns of those that it left out.
+func (s *session) copyInto(ctx context.Context, dir string) ([]string, error) {
 	c := s.crew.box.Config
 	o := workspace.CopyOptions{Limit: int64(c.Limits.Tree), Except: s.crew.box.Dir, Tracked: slices.Contains(c.Copy, workspace.IncludeFile)}
 	if len(c.Copy) > 0 {
 		o.Match = c.Copies
 	}
 	copied, notes, err := s.crew.project.Repo.CopyIgnored(ctx, dir, o)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if errors.Is(err, workspace.ErrCopyTooLarge) {
 		err = fmt.Errorf("%w than %s (limits.tree)", err, c.Limits.Tree)
-	}
-	if err != nil {
-		return s.failSetup("copying files", err)
 	}
 	for _, note := range notes {
 		s.crew.warnOnce(note)
 	}
-	done.Copied, done.HasCopied = copied, true
-	return done.Save()
+	return copied, err
 }
 
 // failSetup reports that something other than a setup command failed.
@@ -162,10 +256,15 @@ func setupKey(setup config.Setup, home string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// runSetup runs a setup command, puts back the tracked files that it changed, and records it. It returns the files that it left and that
-// git does not ignore.
-func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup, done *workspace.Preparation) (left []string, err error) {
-	repo := s.crew.project.Repo
+// setupResult is how a setup command ended.
+type setupResult struct {
+	report rules.ReportSetup
+	left   []string // the files that it left and that git does not ignore
+}
+
+// execSetup runs a setup command, and puts back the tracked files that it changed.
+func (s *session) execSetup(ctx context.Context, w worktree, number int, done *workspace.Preparation) (*setupResult, error) {
+	repo, setup := s.crew.project.Repo, s.crew.box.Config.Setup[number]
 	before, err := repo.Observe(ctx, w.dir)
 	if err != nil {
 		return nil, err
@@ -190,13 +289,14 @@ func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup, 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	report := rules.ReportSetup{Session: s.id, Epoch: s.epoch, Ran: rules.SetupRan{Command: setup.Name, Commit: before.Commit()}}
+	found := &setupResult{report: rules.ReportSetup{Session: s.id, Epoch: s.epoch, Ran: rules.SetupRan{Command: setup.Name, Commit: before.Commit()}}}
+	report := &found.report
 	if err != nil { // it could not be started
 		report.Ran.Exit, report.Cause = -1, detail(err)
-		return nil, s.reportSetup(report)
+		return found, nil
 	}
 	r := results[0]
-	report.Ran.Restored, left, err = repo.Undo(ctx, before)
+	report.Ran.Restored, found.left, err = repo.Undo(ctx, before)
 	if err != nil && !errors.Is(err, workspace.ErrCommitted) {
 		return nil, err
 	}
@@ -205,7 +305,7 @@ func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup, 
 	case err != nil:
 		report.Cause = err.Error() + ", which setup commands must not do"
 	case !r.Passed:
-		report.Cause = s.setupCause(ctx, w, setup, command, contained(command, workspace.Environment{}, exampleSession), r, before.Commit())
+		report.Cause = setupCause(w, setup, command, contained(command, workspace.Environment{}, exampleSession), r)
 	}
 	if report.Ran.Output, err = s.crew.put(r.Output); err != nil {
 		return nil, err
@@ -219,22 +319,22 @@ func (s *session) runSetup(ctx context.Context, w worktree, setup config.Setup, 
 			return nil, err
 		}
 	}
-	return left, s.reportSetup(report)
+	return found, nil
 }
 
-// reportSetup records how a worktree was made ready. If that failed, it returns errSetupFailed.
+// reportSetup records how a worktree was made ready. If that failed, and not because of the task, it returns errSetupFailed.
 func (s *session) reportSetup(report rules.ReportSetup) error {
 	if _, err := s.submit(report); err != nil {
 		return asLeaseLost(err)
 	}
-	if !report.Ran.Passed {
+	if !report.Ran.Passed && !report.OfTask {
 		return errSetupFailed
 	}
 	return nil
 }
 
 // setupCause returns why a setup command failed, as far as that is known, on one line.
-func (s *session) setupCause(ctx context.Context, w worktree, setup config.Setup, command workspace.Check, contained *contain.Program, r workspace.CheckResult, commit string) string {
+func setupCause(w worktree, setup config.Setup, command workspace.Check, contained *contain.Program, r workspace.CheckResult) string {
 	cause := fmt.Sprintf("exit status %d", r.Exit)
 	if r.TimedOut {
 		cause = fmt.Sprintf("it took longer than %s", setup.Timeout)
@@ -245,32 +345,11 @@ func (s *session) setupCause(ctx context.Context, w worktree, setup config.Setup
 	for _, found := range workspace.DiagnoseFailure(os.DirFS(w.dir), command, workspace.Environment{}, contained, r) {
 		cause += fmt.Sprintf("; %s (%s)", aboutSetup.Replace(found.What), aboutSetup.Replace(found.Fix))
 	}
-	if changed := s.changedSetupFiles(ctx, setup, commit); len(changed) > 0 {
-		cause += fmt.Sprintf("; %s changes %s: if that is the cause, pause or cancel it before you answer", s.work, strings.Join(changed, ", "))
-	}
 	return cause
 }
 
 // aboutSetup makes a diagnosis of a check one of a setup command.
 var aboutSetup = strings.NewReplacer("the command of the check", "the command", "the check", "the command")
-
-// changedSetupFiles returns the files of a setup command that the task changes.
-func (s *session) changedSetupFiles(ctx context.Context, setup config.Setup, commit string) (changed []string) {
-	base := s.crew.knownBase()
-	if base == "" || commit == base || len(setup.Files) == 0 {
-		return nil
-	}
-	files, err := s.crew.project.Repo.Changed(ctx, base, commit)
-	if err != nil {
-		return nil // it would only make the question more helpful
-	}
-	for _, name := range setup.Files {
-		if slices.Contains(files, name) {
-			changed = append(changed, name)
-		}
-	}
-	return changed
-}
 
 // live shows what the session does.
 func (s *session) live(line string) {
@@ -289,7 +368,12 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree
 	if s.role == signalbox.RoleDeveloper || s.role == signalbox.RoleRemediation {
 		home = s.agentHome()
 	}
-	return s.prepare(ctx, worktree{dir: ws.dir, home: home, tree: tree})
+	err := s.prepare(ctx, worktree{dir: ws.dir, home: home, tree: tree})
+	if fault := (*setupFault)(nil); errors.As(err, &fault) { // the agent can repair it, or judge it
+		ws.cleanupNote = fmt.Sprintf("The folder is not ready to work in: %s. The command passes on the base branch, so a change of this task is the cause.", fault)
+		return nil
+	}
+	return err
 }
 
 // DiagnoseSetup returns what the setup commands of a project need and do not find, without running them. dir is the folder of the box,

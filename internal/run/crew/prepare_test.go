@@ -156,9 +156,8 @@ func TestSetupFailures(t *testing.T) {
 
 // The files that a failed setup command left are not the work of an agent either.
 func TestFailedSetupIsNotCommitted(t *testing.T) {
-	flag := filepath.Join(t.TempDir(), "flag")
 	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
-		settings: "setup: [{name: modules, command: 'echo x >log; echo x >tracked; test $(cat list) = 1 || test -f " + flag + "', files: [list]}]\n",
+		settings: "setup: [{name: modules, command: 'echo x >log; echo x >tracked; test $(cat list) != 2', files: [list]}]\n",
 		files:    map[string]string{"list": "1\n", "tracked": "original\n", ".gitignore": ".signalbox\n"},
 		script: `
 on developer T1 attempt 1:
@@ -166,19 +165,11 @@ on developer T1 attempt 1:
     signal TASK_INCOMPLETE: {task}
         Reason: more to do
 on developer T1 attempt 2:
+    run test -f log
+    write list 3
     write done.txt x
     signal READY_FOR_REVIEW: {task}
 `})
-	if o := s.begin().end(); o.Standing != rules.StandingAsking {
-		t.Fatalf("the run ended %s", o.Standing)
-	}
-	if q := only[rules.QuestionAsked](s, "").Body; q.Kind != rules.AskedSetup {
-		t.Fatalf("asked %+v", q)
-	}
-	if err := os.WriteFile(flag, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.answer("again")
 	s.run()
 	if diff := cmp.Diff([]string{".gitignore", "done.txt", "list", "tracked"}, strings.Fields(s.git("ls-files"))); diff != "" || s.file("tracked") != "original\n" {
 		t.Errorf("committed (-want +got):\n%s", diff)
@@ -194,16 +185,95 @@ func TestSetupIsPartOfTheChecks(t *testing.T) {
 	}
 }
 
-// A task that breaks what its setup needs stops the run; the question names it.
-func TestSetupFailureNamesTheTask(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
-		settings: "setup: [{name: modules, command: 'grep good list', files: [list]}]\nchecks: [{name: unit, command: 'true'}]\n",
+// A task that breaks what its setup needs is reworked. Nobody is asked, and other tasks are not held up.
+func TestSetupFailureOfTheTask(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
+		settings: "setup: [{name: first, command: 'true'}, {name: modules, command: 'grep good list || { echo the list is bad; exit 7; }', files: [list]}]\nchecks: [{name: unit, command: 'true'}]\n",
 		files:    map[string]string{"list": "good\n"},
-		script:   "\non developer *:\n    write list bad\n    signal READY_FOR_REVIEW: {task}\n"})
-	if o := s.begin().end(); o.Standing != rules.StandingAsking {
-		t.Fatalf("the run ended %s", o.Standing)
+		script: `
+on developer T1 attempt 1:
+    run ! grep running ../.prepared-T1
+    write list bad
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 2:
+    run ! grep running ../.prepared-T1
+    write list good
+    write fixed.txt x
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1", "T2")
+	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
+		t.Errorf("%d questions", n)
 	}
-	wantIn(t, only[rules.QuestionAsked](s, "").Body.Text, "T1 changes list: if that is the cause, pause or cancel it before you answer")
+	var failed []rules.SetupRan
+	for _, ran := range all[rules.SetupRan](s, "") {
+		if !ran.Body.Passed {
+			failed = append(failed, ran.Body)
+		}
+		if ran.Body.OfTask == ran.Body.Passed {
+			t.Errorf("recorded %+v", ran.Body)
+		}
+	}
+	if len(failed) != 2 || failed[0].Command != "modules" || failed[0].Exit != 7 { // for the checks, and for the developer
+		t.Errorf("failed: %+v", failed)
+	}
+	ordered := only[rules.ReworkOrdered](s, "T1").Body
+	if ordered.Cause != rules.ReworkChecks || !strings.Contains(ordered.Summary, "setup modules|local") {
+		t.Errorf("ordered %+v", ordered)
+	}
+	wantIn(t, s.text(ordered.Body), "modules: exit status 7 after ", "the list is bad")
+	wantIn(t, s.prompts("T1", "developer")[1], "The folder is not ready to work in: setup modules fails: exit status 7: the list is bad. The command passes on the base branch")
+}
+
+// What an agent leaves in its home folder cannot stop the run either.
+func TestSetupFailureOfTheHome(t *testing.T) {
+	needSandbox(t)
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
+		settings: "sandbox: enforce\nroles: {developer: {agent: shell}, critic: {agent: shell}, auditor: {agent: shell}}\n" +
+			"setup: [{name: modules, command: 'test ! -e $HOME/broken', files: [list]}]\nchecks: [{name: unit, command: 'true'}]\n",
+		files: map[string]string{".gitignore": ".signalbox\n", "list": "1\n",
+			"agent.sh": "cat >/dev/null\ncase $SIGNALBOX_ROLE in\ndeveloper) echo x >>list; test -e $HOME/broken && rm $HOME/broken && echo READY_FOR_REVIEW: $SIGNALBOX_WORK && exit; touch $HOME/broken; echo TASK_INCOMPLETE: $SIGNALBOX_WORK; echo Reason: more;;\n" +
+				"critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;\nauditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;\nesac\n"}})
+	if o := s.begin().end(); o.Standing == rules.StandingAsking {
+		for _, q := range all[rules.QuestionAsked](s, "") {
+			if q.Body.Kind == rules.AskedSetup {
+				t.Errorf("asked %+v", q.Body)
+			}
+		}
+	}
+}
+
+// A failure that is gone when the command is tried again is none.
+func TestSetupIsTriedAgain(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
+		settings: "setup: [{name: modules, command: 'test $SIGNALBOX_WORK = B-1 || test -f " + count + " || { touch " + count + "; false; }'}]\nchecks: [{name: unit, command: 'true'}]\n"})
+	s.run()
+	s.wantCompleted("T1")
+	for _, ran := range all[rules.SetupRan](s, "") {
+		if !ran.Body.Passed {
+			t.Errorf("recorded %+v", ran.Body)
+		}
+	}
+}
+
+// A task that has something in the place of a file to copy holds up nobody.
+func TestCopyIsBlockedByTheTask(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
+		settings: "copy: ['cache/**']\nchecks: [{name: unit, command: 'true'}]\n",
+		files:    map[string]string{".gitignore": "cache/\n.signalbox\n"},
+		script: `
+on developer T1:
+    run rm -r cache && echo x >cache && echo .signalbox >.gitignore
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.write("project/cache/a", "x")
+	s.run()
+	s.wantCompleted("T1", "T2")
+	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
+		t.Errorf("%d questions", n)
+	}
 }
 
 // A setup command may do what a check may. What it puts into its home folder is there for those who work in the worktree.

@@ -38,7 +38,7 @@ var ErrCopyTooLarge = errors.New("the files to copy are larger")
 // CopyIgnored copies ignored files from the checkout of the project into one of our worktrees: regular files, and symbolic links that
 // stay inside. A file that exists there already is kept. It returns the names of the files, and notes about what it left out.
 //
-// The files are ignored in the checkout of a person, and named there or in the configuration. What a task has on its branch has no effect.
+// The files are ignored in the checkout of a person, and named there or in the configuration. What a task has on its branch cannot make it fail.
 func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copied, notes []string, err error) {
 	names, err := r.filesToCopy(ctx, o)
 	if err != nil || len(names) == 0 {
@@ -69,6 +69,10 @@ func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copi
 		if err != nil {
 			return nil, nil, err
 		}
+		if blocked := blockedBy(to, name); blocked != "" {
+			notes = append(notes, fmt.Sprintf("%s: it is not copied into the worktree %s, where %s is in its place", name, filepath.Base(dir), blocked))
+			continue
+		}
 		note := ""
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
@@ -91,6 +95,27 @@ func (r *Repo) CopyIgnored(ctx context.Context, dir string, o CopyOptions) (copi
 		copied = append(copied, name)
 	}
 	return copied, notes, nil
+}
+
+// blockedBy returns what a task has in a worktree where a file or its folders belong, "" if nothing: a file or a link in place of a folder, a folder in place
+// of the file, or something that only copyFile may put there. Nothing is copied through a link of a task.
+func blockedBy(to *os.Root, name string) string {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		part := path.Join(parts[:i+1]...)
+		info, err := to.Lstat(filepath.FromSlash(part))
+		if err != nil {
+			break // it is created
+		}
+		if info.IsDir() != (i < len(parts)-1) {
+			return part
+		}
+	}
+	part := name + copySuffix
+	if info, err := to.Lstat(filepath.FromSlash(part)); err == nil && !info.Mode().IsRegular() {
+		return part
+	}
+	return ""
 }
 
 // filesToCopy returns the ignored files of the project's checkout that match, or that IncludeFile names, sorted.

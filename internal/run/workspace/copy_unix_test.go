@@ -189,3 +189,58 @@ func TestExcludePatterns(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// Whatever a task has in the place of a file or its folders, the others are copied, and nothing is written through a link.
+func TestCopyIntoHostileWorktree(t *testing.T) {
+	for name, test := range map[string]struct {
+		make    func(t *testing.T, dir string)
+		blocked string // what a note names; "" means that everything is copied
+	}{
+		"a file in place of a folder":      {func(t *testing.T, dir string) { write(t, dir, map[string]string{".venv": "x"}) }, ".venv"},
+		"a file in place of a deep folder": {func(t *testing.T, dir string) { write(t, dir, map[string]string{".venv/lib": "x"}) }, ".venv/lib"},
+		"a folder in place of a file":      {func(t *testing.T, dir string) { write(t, dir, map[string]string{"secret/x": "x"}) }, "secret"},
+		"a folder in place of a link":      {func(t *testing.T, dir string) { write(t, dir, map[string]string{"link-in/x": "x"}) }, "link-in"},
+		"a link in place of a folder":      {func(t *testing.T, dir string) { link(t, dir, "real", ".venv") }, ".venv"},
+		"a link outside":                   {func(t *testing.T, dir string) { link(t, dir, "/etc", ".venv") }, ".venv"},
+		"a link to nothing":                {func(t *testing.T, dir string) { link(t, dir, "none", ".venv") }, ".venv"},
+		"a link to itself":                 {func(t *testing.T, dir string) { link(t, dir, ".venv", ".venv") }, ".venv"},
+		"a link in place of a file":        {func(t *testing.T, dir string) { link(t, dir, "/etc/passwd", "secret") }, ""},
+		"a folder with the temporary name": {func(t *testing.T, dir string) { write(t, dir, map[string]string{"secret" + copySuffix + "/x": "x"}) }, "secret" + copySuffix},
+		"a link with the temporary name":   {func(t *testing.T, dir string) { link(t, dir, "/etc/passwd", "secret"+copySuffix) }, "secret" + copySuffix},
+		"a pipe in place of a folder": {func(t *testing.T, dir string) {
+			if err := syscall.Mkfifo(filepath.Join(dir, ".venv"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, ".venv"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := copyKit(t)
+			tree := k.open("T1")
+			write(t, tree.Dir, map[string]string{"real/x": "x"})
+			test.make(t, tree.Dir)
+			copied, notes, err := k.CopyIgnored(t.Context(), tree.Dir, CopyOptions{Match: everything})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Contains(copied, ".env") || textOf(t, tree.Dir, ".env") != "KEY=1\n" {
+				t.Errorf("copied %q", copied)
+			}
+			isBlocked := func(note string) bool {
+				return strings.HasSuffix(note, "it is not copied into the worktree T1, where "+test.blocked+" is in its place")
+			}
+			if got := slices.ContainsFunc(notes, isBlocked); got != (test.blocked != "") {
+				t.Errorf("notes %q", notes)
+			}
+			if found, err := os.ReadDir(filepath.Join(tree.Dir, "real")); err != nil || len(found) != 1 {
+				t.Errorf("something was written through a link: %v, %v", found, err)
+			}
+		})
+	}
+}
+
+func link(t *testing.T, dir, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
