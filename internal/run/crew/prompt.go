@@ -281,7 +281,7 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 	if d.Specification, err = c.signalText(ctx, about.Specification); err != nil {
 		return err
 	}
-	if d.Findings, err = c.promptFindings(ctx, t.Findings); err != nil {
+	if d.Findings, err = c.promptFindings(ctx, t.Findings, newestCorrection(t)); err != nil {
 		return err
 	}
 	if err := c.loadWords(ctx, d, t); err != nil {
@@ -294,7 +294,7 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 		}
 		d.Findings = slices.DeleteFunc(d.Findings, func(f prompts.Finding) bool { return f.Cause == rules.FindingConflict }) // it is in the notes
 	}
-	if d.Issues, err = c.promptFindings(ctx, t.Issues); err != nil {
+	if d.Issues, err = c.promptFindings(ctx, t.Issues, 0); err != nil {
 		return err
 	}
 	for _, a := range t.Advice {
@@ -315,7 +315,7 @@ func (c *Crew) loadWords(ctx context.Context, d *prompts.Data, t *rules.Task) (e
 			return slices.ContainsFunc(t.Findings, func(open rules.Finding) bool { return open.Seq == f.Seq })
 		})
 	}
-	if d.Corrections, err = c.promptFindings(ctx, corrections); err != nil {
+	if d.Corrections, err = c.promptFindings(ctx, corrections, newestCorrection(t)); err != nil {
 		return err
 	}
 	for _, m := range t.Messages {
@@ -337,16 +337,25 @@ func (c *Crew) words(ctx context.Context, short string, body signalbox.Hash) (st
 	return string(text), err
 }
 
-// promptFindings returns findings with their texts: first those of the human, then the others, each in the order in which they came.
-func (c *Crew) promptFindings(ctx context.Context, findings []rules.Finding) (list []prompts.Finding, err error) {
-	var others []prompts.Finding
+// newestCorrection returns the sequence of the event with which the human last sent a task back, 0 if there is none.
+func newestCorrection(t *rules.Task) uint64 {
+	if n := len(t.Corrections); n > 0 {
+		return t.Corrections[n-1].Seq
+	}
+	return 0
+}
+
+// promptFindings returns findings with their texts: first those of the human, the newest first, then the others in the order in which they
+// came. newest is the sequence of the newest one of the human.
+func (c *Crew) promptFindings(ctx context.Context, findings []rules.Finding, newest uint64) (list prompts.Findings, err error) {
+	var others prompts.Findings
 	for _, f := range findings {
 		if f.Cause == rules.FindingHuman {
 			text, err := c.words(ctx, f.Summary, f.Body)
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, prompts.Finding{Cause: f.Cause, Summary: text, Actor: f.Actor})
+			list = slices.Insert(list, 0, prompts.Finding{Cause: f.Cause, Summary: text, Actor: f.Actor, Older: f.Seq < newest})
 			continue
 		}
 		text, err := c.signalText(ctx, f.Body)

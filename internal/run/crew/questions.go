@@ -23,6 +23,11 @@ type PendingQuestion struct {
 // QuestionApproval is the kind of a merge that needs approval. It is not a question: signalbox approve approves it.
 const QuestionApproval rules.QuestionKind = "approval"
 
+// ApprovalCommands returns what the human can do about a merge that needs approval.
+func ApprovalCommands(work string) string {
+	return fmt.Sprintf("signalbox diff %s, then signalbox approve %s or signalbox reject %s TEXT", work, work, work)
+}
+
 // ApprovalText says what waits for approval, after the id of the work.
 func ApprovalText(s *rules.State, work string) string {
 	if w, known := s.Work(work); known && w.Task != nil && w.Task.Commit != "" {
@@ -78,6 +83,8 @@ type FindingView struct {
 	Text    string `json:"text,omitempty"`
 	// Actor is the human who sent the work back.
 	Actor string `json:"actor,omitempty"`
+	// Older means that the human sent the work back again after it.
+	Older bool `json:"older,omitempty"`
 }
 
 // FromChecks reports whether the finding is that checks failed.
@@ -109,20 +116,20 @@ func Details(ctx context.Context, b *box.Box, w *rules.Work) (WorkDetails, error
 // FindTroubles returns why a work item does not advance.
 func FindTroubles(ctx context.Context, b *box.Box, w *rules.Work) (found Troubles, err error) {
 	var findings []rules.Finding
-	checks, failing := uint64(0), []string(nil)
+	newest, checks, failing := uint64(0), uint64(0), []string(nil)
 	switch {
 	case w.Task != nil:
-		findings, checks, failing = w.Task.Findings, w.Task.Checks, w.Task.Failing
+		findings, newest, checks, failing = w.Task.Findings, newestCorrection(w.Task), w.Task.Checks, w.Task.Failing
 	case w.Checks != nil && w.Checks.Finding != nil:
 		findings, checks, failing = []rules.Finding{*w.Checks.Finding}, w.Checks.Seq, w.Checks.Failing
 	}
 	c := &Crew{box: b}
-	texts, err := c.promptFindings(ctx, findings)
+	texts, err := c.promptFindings(ctx, findings, newest)
 	if err != nil {
 		return found, err
 	}
 	for _, f := range texts {
-		found.Findings = append(found.Findings, FindingView{f.Cause, f.Summary, f.Text, f.Actor})
+		found.Findings = append(found.Findings, FindingView{f.Cause, f.Summary, f.Text, f.Actor, f.Older})
 	}
 	if len(failing) > 0 {
 		if found.FailedChecks, err = c.failedChecks(ctx, checks); err != nil {

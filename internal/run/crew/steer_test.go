@@ -206,17 +206,21 @@ on developer T1:
 	}
 }
 
-// Findings of the human come first, wherever findings are shown.
+// Findings of the human come first, wherever findings are shown: the newest first, and the others marked.
 func TestHumanFindingsComeFirst(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c := &Crew{box: s.box}
-	found, err := c.promptFindings(t.Context(), []rules.Finding{{Cause: "review", Summary: "1"}, {Cause: rules.FindingHuman, Summary: "2", Actor: "ann"}, {Cause: "audit", Summary: "3"},
-		{Cause: rules.FindingHuman, Summary: "4", Actor: "bob"}})
+	found, err := c.promptFindings(t.Context(), []rules.Finding{{Cause: "review", Summary: "1", Seq: 1}, {Cause: rules.FindingHuman, Summary: "2", Actor: "ann", Seq: 2}, {Cause: "audit", Summary: "3", Seq: 3},
+		{Cause: rules.FindingHuman, Summary: "4", Actor: "bob", Seq: 4}}, 4)
 	order := ""
 	for _, f := range found {
-		order += f.Summary + f.Actor + " "
+		order += f.Summary + f.Actor
+		if f.Older {
+			order += "(older)"
+		}
+		order += " "
 	}
-	if err != nil || order != "2ann 4bob 1 3 " {
+	if err != nil || order != "4bob 2ann(older) 1 3 " {
 		t.Errorf("%s, %v", order, err)
 	}
 }

@@ -37,13 +37,13 @@ type Data struct {
 	Environments  []string
 	Protected     []string
 	Experts       []rules.Expert
-	Findings      []Finding
+	Findings      Findings
 	Answers       []Answer
 	Advice        []Advice
 	Overlaps      []string
-	// Corrections are what the human sent the work back with: all of it, for authors without what is among the findings. Messages are
-	// words of the human for this agent.
-	Corrections []Finding
+	// Corrections are what the human sent the work back with, the newest first: all of it, for authors without what is among the findings.
+	// Messages are words of the human for this agent.
+	Corrections Findings
 	Messages    []Message
 	// Conflicts are the files in which the work conflicts with the base. ConflictNotes says what both sides did, and Unresolved lists
 	// the files in which an earlier author left conflict markers.
@@ -60,7 +60,7 @@ type Data struct {
 	// Accepted are the checks that may fail, because they fail on the base and the human accepted that.
 	Accepted []string
 	// Issues are the problems that a remediation must fix.
-	Issues []Finding
+	Issues Findings
 	// Request is the question to an expert, and Asker the task that asks it.
 	Request, Asker, Expert, Instructions string
 	// Signals are the signals that this role may send, with the work and the key filled in.
@@ -77,8 +77,14 @@ type Data struct {
 // Parts of Data.
 type (
 	Check struct{ Name, Command string }
-	// Finding is from the human if it has an Actor. Summary is everything then.
-	Finding struct{ Cause, Work, Summary, Text, Actor string }
+	// Finding is from the human if it has an Actor. Summary is everything then, and Older means that the human sent the work back again
+	// after it: the newer one counts where they differ.
+	Finding struct {
+		Cause, Work, Summary, Text, Actor string
+		Older                             bool
+	}
+	// Findings is a list of findings.
+	Findings []Finding
 	// Message is from the human. Seq is its event on the ledger.
 	Message struct {
 		Actor, Text string
@@ -95,6 +101,11 @@ type (
 // Source is what the finding comes from.
 func (f Finding) Source() string { return rules.FindingSource(f.Cause) }
 
+// AnyOlder reports whether one of the findings is older than another one of the human.
+func (list Findings) AnyOlder() bool {
+	return slices.ContainsFunc(list, func(f Finding) bool { return f.Older })
+}
+
 // Author reports whether the agent's changes to files are kept.
 func (d *Data) Author() bool {
 	return d.Role == signalbox.RoleDeveloper || d.Role == signalbox.RoleRemediation
@@ -106,12 +117,12 @@ func (d *Data) Reviewer() bool {
 }
 
 // HumanFindings returns the findings with which the human sent the work back.
-func (d *Data) HumanFindings() []Finding { return d.findings(true) }
+func (d *Data) HumanFindings() Findings { return d.findings(true) }
 
 // OtherFindings returns the findings that are not from the human.
-func (d *Data) OtherFindings() []Finding { return d.findings(false) }
+func (d *Data) OtherFindings() Findings { return d.findings(false) }
 
-func (d *Data) findings(human bool) (found []Finding) {
+func (d *Data) findings(human bool) (found Findings) {
 	for _, f := range d.Findings {
 		if (f.Cause == rules.FindingHuman) == human {
 			found = append(found, f)
@@ -212,8 +223,8 @@ func templateError(role signalbox.Role, err error) error {
 // sample returns data with a value in every field.
 func sample(role signalbox.Role) *Data {
 	text := []string{"text"}
-	finding := []Finding{{Cause: "review", Work: "T0", Summary: "text", Text: "text"}}
-	human := []Finding{{Cause: rules.FindingHuman, Summary: "text", Actor: "text"}}
+	finding := Findings{{Cause: "review", Work: "T0", Summary: "text", Text: "text"}}
+	human := Findings{{Cause: rules.FindingHuman, Summary: "text", Actor: "text", Older: true}}
 	const key = "sample-key"
 	return &Data{Role: role, Work: "T1", Title: "text", Phase: "IMPLEMENTATION", Dir: ".",
 		Task: plan.Task{ID: "T1", Title: "text", Phase: "text", Work: "text", Criteria: text, BlockedBy: text, Reading: text, Environments: text,
