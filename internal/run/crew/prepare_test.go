@@ -192,11 +192,11 @@ func TestSetupFailureOfTheTask(t *testing.T) {
 		files:    map[string]string{"list": "good\n"},
 		script: `
 on developer T1 attempt 1:
-    run ! grep running ../.prepared-T1
+    run grep -c running ../.prepared-T1 >running1 || true
     write list bad
     signal READY_FOR_REVIEW: {task}
 on developer T1 attempt 2:
-    run ! grep running ../.prepared-T1
+    run grep -c running ../.prepared-T1 >running2 || true
     write list good
     write fixed.txt x
     signal READY_FOR_REVIEW: {task}
@@ -223,6 +223,9 @@ on developer T1 attempt 2:
 		t.Errorf("ordered %+v", ordered)
 	}
 	wantIn(t, s.text(ordered.Body), "modules: exit status 7 after ", "the list is bad")
+	if got := s.file("running1") + s.file("running2"); got != "0\n0\n" { // a crash would discard what the developer changed
+		t.Errorf("the setup command counts as running: %q", got)
+	}
 	wantIn(t, s.prompts("T1", "developer")[1], "The folder is not ready to work in: setup modules fails: exit status 7: the list is bad. The command passes on the base branch")
 }
 

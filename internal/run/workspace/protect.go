@@ -70,7 +70,7 @@ func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protec
 
 // mergeBases returns the merge bases of two commits. If they have none, everything that differs from base counts as a change.
 func (r *Repo) mergeBases(ctx context.Context, base, commit string) ([]string, error) {
-	out, err := r.git(ctx, r.Root, "merge-base", "--all", base, commit)
+	out, err := r.git(ctx, r.Root, "merge-base", "--all", "--end-of-options", base, commit)
 	if status(err) == 1 {
 		return []string{base}, nil
 	}
@@ -118,7 +118,7 @@ type LargeFile struct {
 // LargeFiles returns the files larger than limit bytes that a commit and those before it add to a base, by path. A file that was moved,
 // or that was already too large in the base, does not count. Nothing is read but the sizes of the objects that a merge would bring in.
 func (r *Repo) LargeFiles(ctx context.Context, base, commit string, limit int64) ([]LargeFile, error) {
-	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", commit, "^"+base)
+	objects, err := r.git(ctx, r.Root, "rev-list", "--objects", "--end-of-options", commit, "^"+base)
 	if err != nil || objects == "" {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (r *Repo) largeBlobs(ctx context.Context, objects string, limit int64) ([]b
 // compareTrees returns the files, links and submodules that differ between two commits. Without its options, diff-tree would omit
 // submodules that .gitmodules says to ignore.
 func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference, error) {
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--full-index", from, to)
+	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", "--full-index", "--end-of-options", from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +225,7 @@ func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference
 
 // listTree returns everything in a commit.
 func (r *Repo) listTree(ctx context.Context, commit string) (map[string]version, error) {
-	out, err := r.git(ctx, r.Root, "ls-tree", "-r", "-z", "--full-tree", commit)
+	out, err := r.git(ctx, r.Root, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
 	if err != nil {
 		return nil, err
 	}

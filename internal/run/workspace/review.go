@@ -75,7 +75,7 @@ func (v *Review) MergeBase(ctx context.Context, base, commit string) (string, er
 
 // Diff writes what changed from one commit to another.
 func (v *Review) Diff(ctx context.Context, w io.Writer, from, to string, o DiffOptions) error {
-	_, err := v.repo.run(ctx, call{dir: v.repo.Root, args: append(o.args("diff"), "--end-of-options", from, to, "--"), stdout: w})
+	_, err := v.repo.run(ctx, call{dir: v.repo.Root, args: append(o.args("diff"), "--end-of-options", from+"^{commit}", to+"^{commit}", "--"), stdout: w}) // -- would not be a commit
 	return v.explain(err, to)
 }
 
@@ -134,7 +134,7 @@ func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string
 	if err != nil {
 		return err
 	}
-	if _, err := v.repo.run(ctx, call{dir: dir, args: append(o.args("diff"), "--end-of-options", from, "--"), stdout: w}); err != nil {
+	if _, err := v.repo.run(ctx, call{dir: dir, args: append(o.args("diff"), "--end-of-options", from+"^{commit}", "--"), stdout: w}); err != nil {
 		return v.explain(err, from)
 	}
 	out, err := v.repo.git(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z")

@@ -33,7 +33,7 @@ func Stat(ctx context.Context, dir, base, commit string) ([]FileStat, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--numstat", "--find-renames", "--no-ext-diff", "--no-textconv", bases[0], commit, "--")
+	out, err := r.git(ctx, r.Root, "diff-tree", "-r", "-z", "--numstat", "--find-renames", "--no-ext-diff", "--no-textconv", "--end-of-options", bases[0], commit, "--")
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,15 @@
 package workspace
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/config"
 )
 
 // The base has moved since the work began; only what the work changes counts.
@@ -38,5 +43,42 @@ func TestStat(t *testing.T) {
 	}
 	if _, err := Stat(t.Context(), k.dir, "0123456789012345678901234567890123456789", work); err == nil {
 		t.Error("a commit that does not exist is accepted")
+	}
+}
+
+// A ledger from elsewhere can name anything as a commit. Git never takes it for an option.
+func TestHostileCommits(t *testing.T) {
+	k := newKit(t, map[string]string{"a.txt": "1\n"})
+	start := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
+	write(t, k.dir, map[string]string{"a.txt": "2\n"})
+	k.commit("work")
+	work := strings.TrimSpace(gitRun(t, k.dir, "rev-parse", "HEAD"))
+	folder := filepath.Join(t.TempDir(), "trees")
+	review, err := OpenReview(t.Context(), k.dir, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer review.Close()
+	owned := filepath.Join(t.TempDir(), "owned")
+	for _, name := range []string{"--output=" + owned, "-o" + owned, "--octopus", "--independent", "--fork-point", "--is-ancestor", "--all", "--stdin", "--no-index", "--help", "-h", "--", "-", "", "a\x00b", "HEAD --output=" + owned, ":/work", "no-such-branch"} {
+		for _, pair := range [][2]string{{name, work}, {start, name}, {name, name}} {
+			for what, f := range map[string]func() error{
+				"Stat":      func() error { _, err := Stat(t.Context(), k.dir, pair[0], pair[1]); return err },
+				"MergeBase": func() error { _, err := review.MergeBase(t.Context(), pair[0], pair[1]); return err },
+				"Diff":      func() error { return review.Diff(t.Context(), io.Discard, pair[0], pair[1], DiffOptions{}) },
+				"Changed":   func() error { _, err := k.Changed(t.Context(), pair[0], pair[1]); return err },
+				"Differing": func() error { _, err := k.Differing(t.Context(), pair[0], pair[1]); return err },
+				"Edits":     func() error { _, err := k.ProtectedEdits(t.Context(), pair[0], pair[1], config.Default()); return err },
+				"Large":     func() error { _, err := k.LargeFiles(t.Context(), pair[0], pair[1], 1); return err },
+			} {
+				known := name == ":/work" || name == "--" && (what == "Differing" || what == "Large") // which get no commits of a ledger that is only read
+				if err := f(); err == nil && !known {
+					t.Errorf("%s accepts %q", what, pair)
+				}
+			}
+		}
+	}
+	if _, err := os.Lstat(owned); err == nil {
+		t.Error("git wrote a file")
 	}
 }

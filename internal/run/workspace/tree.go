@@ -164,7 +164,7 @@ func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, 
 	if err := r.checkHistory(); err != nil {
 		return "", err
 	}
-	out, err := r.git(ctx, r.Root, "merge-base", base, commit)
+	out, err := r.git(ctx, r.Root, "merge-base", "--end-of-options", base, commit)
 	if err != nil && status(err) != 1 { // status 1: no common commit, which the merge reports
 		return "", err
 	}

@@ -477,7 +477,7 @@ const maxCommits = 20
 // subject. Lists are cut, and empty if one of the commits is gone.
 func (r *Repo) CommitsBetween(ctx context.Context, from, to string) (added, dropped []string) {
 	list := func(not, of string) []string {
-		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s", fmt.Sprint("--max-count=", maxCommits), "^"+not, of)
+		out, err := r.git(ctx, r.Root, "log", "--no-show-signature", "--format=%h %s", fmt.Sprint("--max-count=", maxCommits), "--end-of-options", "^"+not, of)
 		if err != nil || out == "" {
 			return nil
 		}
@@ -508,7 +508,7 @@ func (r *Repo) checkHistory() error {
 
 // isAncestor reports whether ancestor is commit or an ancestor of it.
 func (r *Repo) isAncestor(ctx context.Context, ancestor, commit string) (bool, error) {
-	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", ancestor, commit)
+	_, err := r.git(ctx, r.Root, "merge-base", "--is-ancestor", "--end-of-options", ancestor, commit)
 	if status(err) == 1 {
 		return false, nil
 	}
