@@ -163,6 +163,7 @@ func (b *builder) usePreset(a config.Agent, environ []string) {
 			}
 			login := filepath.Join(from, name)
 			b.p.links = append(b.p.links, linked{login, filepath.Join(p.folder, name)})
+			b.p.locks = filepath.Join(b.Home, ".cache", "signalbox", "logins")
 			b.write("its login", login)
 		}
 		if b.p.home != "" && p.variable != "XDG_CONFIG_HOME" && p.variable != "XDG_DATA_HOME" { // useHome sets these

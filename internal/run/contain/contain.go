@@ -74,6 +74,7 @@ type Program struct {
 	box      string // the folder of the box, which is not part of a working copy
 	copies   []copied
 	links    []linked
+	locks    string   // a folder of the user with a lock for each login
 	withheld []string // names of variables of the user that the program does not get
 }
 

@@ -56,6 +56,9 @@ func (p *Program) Prepare() error {
 			return fmt.Errorf("link the login of an agent: %w", err)
 		}
 	}
+	if err := p.rememberLogins(); err != nil {
+		return fmt.Errorf("remember the login of an agent: %w", err)
+	}
 	return nil
 }
 

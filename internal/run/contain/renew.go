@@ -2,6 +2,7 @@ package contain
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,19 +32,70 @@ func (p *Program) RenewLogins() error {
 		return fmt.Errorf("renew the login of an agent: %w", err)
 	}
 	defer home.Close()
+	given := p.givenLogins()
 	var errs []error
 	for _, l := range p.links {
-		if err := renewLogin(home, l); err != nil {
+		if err := p.renewLogin(home, l, given[l.name]); err != nil {
 			errs = append(errs, fmt.Errorf("renew the login of an agent: %w", err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
+// givenFile returns the file with digests of the logins that the program was given, by their names in the home folder. It is beside the home folder,
+// where the program cannot change it.
+func (p *Program) givenFile() string { return p.home + ".logins" }
+
+// rememberLogins records which logins the program is given.
+func (p *Program) rememberLogins() error {
+	given := map[string]string{}
+	for _, l := range p.links {
+		if text, err := durable.ReadRegular(l.to, maxLogin); err == nil {
+			given[l.name] = digest(text)
+		}
+	}
+	if len(p.links) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(given)
+	if err != nil {
+		return err
+	}
+	return durable.Replace(p.givenFile(), text, 0o600)
+}
+
+// givenLogins returns what rememberLogins recorded, nothing if that cannot be read.
+func (p *Program) givenLogins() (given map[string]string) {
+	text, err := os.ReadFile(p.givenFile())
+	if err != nil || json.Unmarshal(text, &given) != nil {
+		return nil
+	}
+	return given
+}
+
+func digest(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
+
+// lockLogin locks a login of the user for all processes of signalbox. The file that it returns has the digest of the last login that one of them
+// wrote; closing it unlocks the login.
+func (p *Program) lockLogin(l linked) (*os.File, error) {
+	if err := os.MkdirAll(p.locks, 0o700); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(p.locks, digest([]byte(l.to))), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := durable.LockFile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
 // renewLogin writes a file that has taken the place of a link to where the link led. What the file contains is up to the program, which may
 // change the user's file anyway. But it must be a file that looks like the old one, and be newer: another program may have renewed the same
-// login.
-func renewLogin(home *os.Root, l linked) error {
+// login. The old one must be the one that the program was given, or one that another program has renewed meanwhile: if the user has logged in
+// again, that counts.
+func (p *Program) renewLogin(home *os.Root, l linked, given string) error {
 	if info, err := home.Lstat(l.name); err != nil || !info.Mode().IsRegular() {
 		return nil // it is still the link, or the program left something else there
 	}
@@ -52,6 +104,15 @@ func renewLogin(home *os.Root, l linked) error {
 		return err
 	}
 	defer file.Close()
+	lock, err := p.lockLogin(l)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	ours, err := io.ReadAll(io.LimitReader(lock, 2*sha256.Size))
+	if err != nil {
+		return err
+	}
 	info, err := file.Stat()
 	if err != nil {
 		return err
@@ -70,12 +131,18 @@ func renewLogin(home *os.Root, l linked) error {
 	if err != nil {
 		return err
 	}
+	if now := digest(old); now != given && now != string(ours) {
+		return fmt.Errorf("%s is not renewed: it was changed while the agent worked", l.to)
+	}
 	text, err := io.ReadAll(io.LimitReader(file, maxLogin))
 	if err != nil || bytes.Equal(text, old) {
 		return err
 	}
 	if json.Valid(old) && !json.Valid(text) {
 		return fmt.Errorf("%s is not renewed: the new file is not JSON", l.to)
+	}
+	if _, err := lock.WriteAt([]byte(digest(text)), 0); err != nil {
+		return err
 	}
 	return overwrite(l.to, text)
 }

@@ -81,6 +81,54 @@ func TestRenewedLogin(t *testing.T) {
 	}
 }
 
+// Only a login that the program was given is replaced, or one that another program has renewed: not that of a user who logged in again.
+func TestRenewedLoginOfAnother(t *testing.T) {
+	m := newMachine(t, "")
+	login := m.write("home/.codex/auth.json", `{"token": 0}`)
+	tick := int64(1e9)
+	write := func(name, text string, put func(name, text string) error) { // each write is newer than the one before
+		t.Helper()
+		tick += 10
+		if err := errors.Join(put(name, text), os.Chtimes(name, time.Time{}, time.Unix(tick, 0))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inPlace := func(name, text string) error { return os.WriteFile(name, []byte(text), 0o600) }
+	write(login, `{"token": 0}`, inPlace)
+	agent := func(name string) *Program {
+		p := m.Agent(Agent{Name: name, Config: config.Agent{Preset: "codex"}, Role: "developer", Work: "T1", Temp: m.path("tmp/" + name), Dir: m.path("project/.signalbox/trees/T1"), Argv: []string{"tool"}})
+		if err := p.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	renew := func(p *Program, text, want string, fails bool) {
+		t.Helper()
+		write(filepath.Join(p.home, ".codex/auth.json"), text, replaceFile)
+		if err := p.RenewLogins(); (err != nil) != fails {
+			t.Errorf("%s: %v", text, err)
+		}
+		if got, err := os.ReadFile(login); err != nil || string(got) != want {
+			t.Errorf("%s: the login is %s, %v, want %s", text, got, err, want)
+		}
+		if err := os.Chtimes(login, time.Time{}, time.Unix(tick, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b, c := agent("a"), agent("b"), agent("c")
+	renew(a, `{"token": 1}`, `{"token": 1}`, false)
+	renew(b, `{"token": 2}`, `{"token": 2}`, false) // it was renewed for the first meanwhile
+	renew(a, `{"token": 3}`, `{"token": 3}`, false)
+	write(login, `{"account": 2}`, inPlace) // the user logs in
+	renew(c, `{"token": 4}`, `{"account": 2}`, true)
+	c = agent("c")
+	renew(c, `{"account": 2, "token": 5}`, `{"account": 2, "token": 5}`, false)
+	// What the program leaves beside its home folder, or in it, is not what it was given.
+	if within(c.givenFile(), c.home) || !strings.HasPrefix(c.givenFile(), c.home) {
+		t.Errorf("the record is %s", c.givenFile())
+	}
+}
+
 // A login that the user has removed does not come back.
 func TestLoggedOut(t *testing.T) {
 	m := newMachine(t, "")

@@ -71,8 +71,8 @@ func ReservePorts(register, folder string, count int) (first int, err error) {
 
 // FreePorts reports whether a range of ports could be reserved.
 func FreePorts(register string, count int) bool {
-	ranges, _ := readRegister(register) // without one, all are free
-	return findPorts(ranges, "", count) > 0
+	ranges, err := readRegister(register)
+	return err == nil && findPorts(ranges, "", count) > 0
 }
 
 // findPorts returns the first of count free ports, 0 if there are none. It begins at another place for each folder, so that two machines that
@@ -134,7 +134,7 @@ func withRegister(register string, change func([]portRange) ([]portRange, error)
 	return durable.Replace(register, text, 0o600)
 }
 
-// readRegister returns the registered ranges. A register that cannot be decoded is empty: it only helps to choose.
+// readRegister returns the registered ranges. One that cannot be decoded is an error: worktrees that exist would lose their ports to others.
 func readRegister(register string) (ranges []portRange, err error) {
 	text, err := os.ReadFile(register)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,8 +143,8 @@ func readRegister(register string) (ranges []portRange, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the register of ports: %w", err)
 	}
-	if json.Unmarshal(text, &ranges) != nil {
-		return nil, nil
+	if err := json.Unmarshal(text, &ranges); err != nil {
+		return nil, fmt.Errorf("the register of ports %s is damaged (%w): remove it when no run is active", register, err)
 	}
 	return ranges, nil
 }

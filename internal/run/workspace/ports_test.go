@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -113,5 +114,39 @@ func TestReservePortsWithoutRoom(t *testing.T) {
 	}
 	if FreePorts(register, 10) || !FreePorts(filepath.Join(dir, "none.json"), 10) {
 		t.Error("FreePorts is wrong")
+	}
+}
+
+// A register that cannot be decoded is not an empty one: the ports in it belong to worktrees that exist.
+func TestDamagedRegister(t *testing.T) {
+	dir := t.TempDir()
+	register := filepath.Join(dir, "ports.json")
+	for _, text := range []string{"", "{", `{"folder": "a"}`, `[{"folder": 1}]`} {
+		if err := os.WriteFile(register, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReservePorts(register, dir, 10); err == nil || !strings.Contains(err.Error(), register) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if now, err := os.ReadFile(register); err != nil || string(now) != text {
+			t.Errorf("%q was changed to %q, %v", text, now, err)
+		}
+		if FreePorts(register, 10) {
+			t.Errorf("%q: ports are free", text)
+		}
+	}
+}
+
+// The same holds for how a worktree was prepared: files that were copied into it would be committed.
+func TestDamagedPreparation(t *testing.T) {
+	k := newKit(t, nil)
+	tree := k.open("T1")
+	for _, text := range []string{"", "{", "[]", `{"copied": 1}`} {
+		if err := os.WriteFile(k.preparedFile("T1"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p, err := tree.Preparation(); err == nil {
+			t.Errorf("%q: %+v", text, p)
+		}
 	}
 }
