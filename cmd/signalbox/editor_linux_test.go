@@ -105,7 +105,7 @@ test "$1" = fail && { printf 'half of it\n' > "$3"; exit 7; }
 	}
 
 	out, code := w.inEditor([]string{"VISUAL=" + edit("write", `# Two\n\nof them \n\n`), "EDITOR=false"}, "answer", "Q-1")
-	if code != 0 || !strings.Contains(out, "answered Q-1; A continues\n") {
+	if code != 0 || !strings.Contains(out, "answered Q-1\n") {
 		t.Fatalf("status %d: %s", code, out)
 	}
 	if got := seen(); !strings.HasPrefix(got, "\n"+scissors+"\n# Write the answer above this line.") || !strings.Contains(got, "\n# Q-1 about A (clarification):\n#\n# pwned") {
@@ -130,7 +130,7 @@ test "$1" = fail && { printf 'half of it\n' > "$3"; exit 7; }
 			t.Errorf("%q: status %d: %s", tt.args, code, out)
 		}
 	}
-	if got := seen(); !strings.Contains(got, "# A: First (IMPLEMENTATION)\n") || !strings.Contains(got, "# finding of the human:\n# by editor\n") {
+	if got := seen(); !strings.Contains(got, "# A: First (IMPLEMENTATION)\n") || !strings.Contains(got, "# sent back by ann:\n# by editor\n") {
 		t.Errorf("the editor showed:\n%s", got)
 	}
 	exit := `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"blocked","notes":"x"}`

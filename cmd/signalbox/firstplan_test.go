@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/plan"
 )
 
@@ -111,7 +112,12 @@ func firstPlan(t *testing.T, command, want string) {
 	if running {
 		command, wantStatus = command+" --no-wait", 1
 	}
+	leave := func() {}
+	if answering { // the run in the other terminal
+		leave = joinRun(t, ".signalbox")
+	}
 	got := sayAtPrompt(t, command, wantStatus)
+	leave()
 	if running {
 		got, _, _ = strings.Cut(got, "\nTASK")
 	}
@@ -121,6 +127,20 @@ func firstPlan(t *testing.T, command, want string) {
 	if answering {
 		if got := sayAtPrompt(t, "signalbox run plan.md --no-wait", 0); !strings.Contains(got, "complete: 2 of 2 tasks") {
 			t.Errorf("after the answer:\n%s", got)
+		}
+	}
+}
+
+// joinRun registers this process as a run of a box, as signalbox run does, until leave is called.
+func joinRun(t *testing.T, box string) (leave func()) {
+	t.Helper()
+	owner, err := agent.Join(filepath.Join(box, agent.RegisterFolder))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := owner.Leave(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/text"
 )
@@ -37,6 +39,45 @@ type ordered struct {
 	Deletions  *int `json:"deletions,omitempty"`
 	// Paused means that the task stays paused.
 	Paused bool `json:"paused,omitempty"`
+	// Continue is the command that starts a run, if none is active to carry out the order.
+	Continue string `json:"continue,omitempty"`
+}
+
+// sequel is what follows from an order: whether a run carries it out.
+type sequel struct {
+	status *inspect.Status
+}
+
+// sequelOf finds out whether a run carries out what was recorded. Without an answer, a warning says why, because the order has been recorded.
+func (p *program) sequelOf(ctx context.Context, b *box.Box) sequel {
+	st, err := inspect.ReadStatus(ctx, b, time.Now())
+	if err != nil {
+		p.warnf("it is not known whether a run is active: %v", err)
+		return sequel{&inspect.Status{}}
+	}
+	return sequel{st}
+}
+
+// command returns the command that starts a run, "" if one is active or nothing is left to do.
+func (s sequel) command() string { return s.status.Continue }
+
+// advances reports whether a run carries out an order about a task at once, as far as it does not wait for something else.
+func (s sequel) advances(task string) bool {
+	paused := func(t inspect.Task) bool { return t.ID == task && t.Condition == inspect.Paused }
+	return s.status.Continue == "" && !s.status.Paused && s.status.Cancelled == "" && !slices.ContainsFunc(s.status.Tasks, paused)
+}
+
+// note tells the user what else is necessary.
+func (s sequel) note(p *program) {
+	switch st := s.status; {
+	case st.Cancelled != "":
+		p.notef("the run is cancelled; undo that with: signalbox retry")
+	case st.Paused:
+		p.notef("the run is paused; end the pause with: signalbox resume")
+	}
+	if command := s.command(); command != "" {
+		p.notef("this is recorded; no run is active here, so nothing happens until: %s", command)
+	}
 }
 
 func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error {
@@ -65,11 +106,24 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 			change = p.changeOf(f.boxFlag, b, a.Work)
 			answer.count(change)
 		}
+		var then sequel
+		if !stops(what) {
+			then = p.sequelOf(context.Background(), b)
+			answer.Continue = then.command()
+		}
 		if f.JSON {
 			return p.printJSON(answer, "")
 		}
-		fmt.Fprintf(p.out, "%s: %s\n", cmp.Or(task, "the run"), render.Ordered(what, a))
-		return p.printChange(change)
+		done := render.Ordered(what, a)
+		if !stops(what) && !then.advances(a.Work) {
+			done = render.Recorded(what, a)
+		}
+		fmt.Fprintf(p.out, "%s: %s\n", cmp.Or(task, "the run"), done)
+		if err := p.printChange(change); err != nil || stops(what) {
+			return err
+		}
+		then.note(p)
+		return nil
 	})
 }
 
@@ -212,6 +266,8 @@ type answered struct {
 	Question string  `json:"question"`
 	Work     *string `json:"work"`
 	Seq      uint64  `json:"seq"`
+	// Continue is the command that starts a run, if none is active to use the answer.
+	Continue string `json:"continue,omitempty"`
 }
 
 func (c *answerCommand) Run(p *program) error {
@@ -224,16 +280,26 @@ func (c *answerCommand) Run(p *program) error {
 		return err
 	}
 	command := rules.AnswerQuestion{Question: c.Question, Answer: text, Actor: p.actor(c.Actor)}
-	return p.order(c.boxFlag, command, func(a rules.Answer) error {
-		answer := answered{Question: c.Question, Seq: a.Seq}
+	build := func(string) rules.Command { return command }
+	return p.orderWorkIn(c.boxFlag, "", build, func(b *box.Box, a rules.Answer) error {
+		then := p.sequelOf(context.Background(), b)
+		answer := answered{Question: c.Question, Seq: a.Seq, Continue: then.command()}
 		if a.Work != "" {
 			answer.Work = &a.Work
 		}
 		if c.JSON {
 			return p.printJSON(answer, "")
 		}
-		_, err := fmt.Fprintln(p.out, render.Answered(c.Question, a))
-		return err
+		switch {
+		case a.Paused || then.advances(a.Work):
+			fmt.Fprintln(p.out, render.Answered(c.Question, a))
+		default:
+			fmt.Fprintf(p.out, "answered %s\n", c.Question)
+		}
+		if !a.Paused {
+			then.note(p)
+		}
+		return nil // run reports a write error
 	})
 }
 

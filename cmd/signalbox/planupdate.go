@@ -22,7 +22,7 @@ type planUpdateCommand struct {
 }
 
 func (planUpdateCommand) Help() string {
-	return `Loads a changed plan into the box, without working on it: a signalbox run or worker that is running continues with the new plan. It prints the tasks that are added, changed and removed, those in work, and those that do not change because they are completed.
+	return `Loads a changed plan into the box, without working on it: a signalbox run or worker that is running continues with the new plan. It prints the tasks that are added, changed and removed, those in progress, and those whose new text is not used because they are completed.
 
 The plan must have been run in this box before. The rules are those of running a changed plan; docs/plans.md has them.
 
@@ -139,7 +139,7 @@ func (u *planUpdated) print(p *program) error {
 	for _, part := range []struct {
 		what string
 		ids  []string
-	}{{"added", u.Added}, {"changed", u.Changed}, {"removed", u.Removed}, {"not changed, because it is completed; add a new task instead", u.Completed}} {
+	}{{"added", u.Added}, {"changed", u.Changed}, {"removed", u.Removed}, {"completed, so its new text is not used; add a new task instead", u.Completed}} {
 		for _, id := range part.ids {
 			fmt.Fprintf(p.out, "%s: %s\n", id, part.what)
 		}
@@ -147,11 +147,11 @@ func (u *planUpdated) print(p *program) error {
 	for _, t := range u.InWork {
 		switch {
 		case t.Removed:
-			fmt.Fprintf(p.out, "%s: in work; its %s is stopped\n", t.Task, t.Role)
+			fmt.Fprintf(p.out, "%s: in progress; its %s is stopped\n", t.Task, t.Role)
 		case t.Role == signalbox.RoleDeveloper:
-			fmt.Fprintf(p.out, "%s: in work; its developer finishes with the old text\n", t.Task)
+			fmt.Fprintf(p.out, "%s: in progress; its developer finishes with the old text\n", t.Task)
 		default:
-			fmt.Fprintf(p.out, "%s: in work; if its text changed, its %s is stopped and a developer starts again\n", t.Task, t.Role)
+			fmt.Fprintf(p.out, "%s: in progress; if its text has changed, its %s is stopped and a developer starts again\n", t.Task, t.Role)
 		}
 	}
 	if u.DryRun {

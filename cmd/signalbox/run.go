@@ -387,13 +387,17 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 	case o.Standing == rules.StandingWaiting:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("waiting: %s", strings.Join(o.Reasons, "; ")), Hint: "run the same command again when it is merged"}
 	case o.Standing == rules.StandingPaused:
-		hint = "end the pause with signalbox resume"
+		hint = "end the pause with " + o.ResumeCommand() + ", and run the same command again"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:
-		hint = "see signalbox questions; answer with signalbox answer, and approve merges with signalbox approve"
+		hint = "see signalbox questions; answer with signalbox answer, and for merges: " + crew.ApprovalCommands("TASK")
 	case len(o.Questions) > 0:
 		hint = "see signalbox questions, and answer with signalbox answer"
 	case len(o.Approvals) > 0:
-		hint = "approve the merge with signalbox approve TASK"
+		task := "TASK"
+		if len(o.Approvals) == 1 {
+			task = o.Approvals[0]
+		}
+		hint = crew.ApprovalCommands(task)
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
 }

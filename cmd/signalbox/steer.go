@@ -60,12 +60,14 @@ func describeForEditor(ctx context.Context, b *box.Box, task, root string, order
 }
 
 // print prints the answer to an order.
-func (f *steerFlags) print(p *program, order rules.OrderKind, a rules.Answer, done string) error {
+func (f *steerFlags) print(ctx context.Context, p *program, b *box.Box, order rules.OrderKind, a rules.Answer, done string) error {
+	then := p.sequelOf(ctx, b)
 	if f.JSON {
-		return p.printJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused}, "")
+		return p.printJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
 	}
-	_, err := fmt.Fprintf(p.out, "%s: %s%s\n", f.Task, done, render.StillWaits(f.Task, a))
-	return err
+	fmt.Fprintf(p.out, "%s: %s%s\n", f.Task, done, render.StillWaits(f.Task, a))
+	then.note(p)
+	return nil // run reports a write error
 }
 
 // The orders that give words to agents, as JSON answers name them.
@@ -85,7 +87,7 @@ func (f *steerFlags) rework(p *program, order rules.OrderKind, what string) erro
 		if err != nil {
 			return err
 		}
-		return f.print(p, order, a, render.SentBack(b, a))
+		return f.print(ctx, p, b, order, a, render.SentBack(b, a))
 	})
 }
 
@@ -143,6 +145,6 @@ func (c *tellCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		return c.print(p, orderTell, a, render.Told(b, a))
+		return c.print(ctx, p, b, orderTell, a, render.Told(b, a))
 	})
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"signalbox/internal/core/box"
@@ -12,6 +11,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/show"
 )
 
 type workListCommand struct {
@@ -63,8 +63,7 @@ func (c *workListCommand) Run(p *program) error {
 }
 
 func (p *program) printWorkList(list []rules.WorkView) error {
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WORK\tPHASE\tHELD BY\tUNTIL\tTITLE")
+	rows := [][]string{{"WORK", "PHASE", "HELD BY", "UNTIL", "TITLE"}}
 	for _, w := range list {
 		holder, until := "-", "-"
 		if w.Lease != nil {
@@ -75,9 +74,23 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 		if w.BlockedFrom != nil {
 			phase += " from " + string(*w.BlockedFrom)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", w.ID, phase, holder, until, printable(w.Title))
+		rows = append(rows, []string{w.ID, phase, holder, until, show.OnScreen(w.Title)})
 	}
-	return t.Flush()
+	width := p.renderOptions().Width
+	lines := show.Table(rows, width)
+	for i, line := range lines {
+		if width > 0 { // ids and phases alone can be too long
+			lines[i] = show.Cut(line, width)
+		}
+	}
+	return p.printLines(lines)
+}
+
+func (p *program) printLines(lines []string) error {
+	for _, line := range lines {
+		fmt.Fprintln(p.out, line)
+	}
+	return nil // run reports a write error
 }
 
 func (c *workShowCommand) Run(p *program) error {

@@ -112,7 +112,10 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 		d.release(h, string(cause))
 		return
 	}
-	text := fmt.Sprintf("the %s on %s failed %d times in a row, last by %s", h.role, h.w.ID, count, cause)
+	text := fmt.Sprintf("the %s on %s failed by %s", h.role, h.w.ID, cause)
+	if count > 1 {
+		text = fmt.Sprintf("the %s on %s failed %s in a row, last by %s", h.role, h.w.ID, times(count), cause)
+	}
 	if detail != "" {
 		text += ": " + strings.TrimRight(sanitize(detail, 500), ". ")
 	}

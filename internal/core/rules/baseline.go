@@ -106,7 +106,7 @@ func (c ReportChecks) judgeBase(d *decider, h report) {
 		d.endNeedlessRemediation(h.actor, "the human is asked instead")
 	default:
 		h.Body = c.Body
-		d.requestRemediation(h, "these checks fail on the base: "+strings.Join(failing, ", "))
+		d.requestRemediation(h, "these checks fail on the base: "+strings.Join(ChecksInWords(failing), ", "))
 	}
 }
 
@@ -158,7 +158,7 @@ func (d *decider) answerBaseline(w *Work, q *Question, c AnswerQuestion) {
 		d.answer.Phase = signalbox.PhaseCompleted
 		d.endNeedlessRemediation(c.Actor, "the failures are accepted")
 	case "repair":
-		issue := "these checks fail on the base: " + strings.Join(w.Task.Failing, ", ") + "; the human says: " + c.Answer
+		issue := "these checks fail on the base: " + strings.Join(ChecksInWords(w.Task.Failing), ", ") + "; the human says: " + c.Answer
 		d.record(w.ID, "", c.Actor, RemediationNeeded{d.openRemediation("", c.Actor), sanitize(issue, maxText), q.Body})
 	default:
 		d.unblock(w, c.Actor, q.ID)

@@ -51,7 +51,7 @@ func TestRedBaseIsRepairedFirst(t *testing.T) {
 	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
 	d := b.checkBaseAt("base1", "", "test")
 	wantTypes(t, d, "ChecksRan B-1", "TaskPlanned R-1", "RemediationNeeded B-1", "PhaseChanged B-1", "LeaseReleased B-1")
-	wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test|local", signalbox.Hash{6}})
+	wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test on local", signalbox.Hash{6}})
 	others := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst, signalbox.RoleMerger, signalbox.RoleCI}
 	b.wantNothing(others...)
 	if got := b.s.Reason(b.work("t1")); got != "t1 waits for a base that passes its checks: B-1 waits for remediation R-1" {
@@ -97,7 +97,7 @@ func TestRedBaseAsks(t *testing.T) {
 		b := redBase(t, missing)
 		d := b.answer("B-1", AskedBaseline, "Repair: use unittest")
 		wantTypes(t, d, "QuestionAnswered B-1", "TaskPlanned R-1", "RemediationNeeded B-1")
-		wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test|local; the human says: Repair: use unittest", signalbox.Hash{6}})
+		wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test on local; the human says: Repair: use unittest", signalbox.Hash{6}})
 		b.wantNothing(signalbox.RoleDeveloper)
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 	})
@@ -180,7 +180,7 @@ func TestAcceptedBase(t *testing.T) {
 		b := accepted(t)
 		deliverOne(b, "t1", "base1", "test", "lint")
 		b.wantPhase("t1", signalbox.PhaseImplementation)
-		if f := b.work("t1").Task.Findings; len(f) != 1 || f[0].Summary != "failing: lint|local" {
+		if f := b.work("t1").Task.Findings; len(f) != 1 || f[0].Summary != "failing: lint on local" {
 			t.Errorf("findings %+v", f)
 		}
 	})

@@ -114,9 +114,9 @@ func TestChecksByHandFail(t *testing.T) {
 	}{
 		{func(r *ReportChecks) {
 			r.Rows, r.Body = []CheckRow{row("lint", true), row("test", false)}, signalbox.Hash{5}
-		}, "failing: test|local"},
+		}, "failing: test on local"},
 		{func(r *ReportChecks) { r.Protected = []string{"ci.yaml"} }, "protected files were edited: ci.yaml"},
-		{func(r *ReportChecks) { r.Rows, r.Protected = []CheckRow{row("test", false)}, []string{"ci.yaml"} }, "failing: test|local; protected files were edited: ci.yaml"},
+		{func(r *ReportChecks) { r.Rows, r.Protected = []CheckRow{row("test", false)}, []string{"ci.yaml"} }, "failing: test on local; protected files were edited: ci.yaml"},
 		{func(r *ReportChecks) { r.Rows, r.Problem = nil, "there is no branch \x1b'x'" }, "there is no branch  'x'"},
 	} {
 		r := reportOf(b.checkByHand("w"), row("test", true))

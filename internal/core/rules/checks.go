@@ -71,17 +71,20 @@ func (c ReportChecks) judge(d *decider, h report) {
 		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
-		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(failing, ", "))
+		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(ChecksInWords(failing), ", "))
 	default:
 		d.move(h, signalbox.PhaseReadyForReview)
 	}
 }
 
+// failingPrefix is before the checks that fail in the summary of a finding.
+const failingPrefix = "failing: "
+
 // summary says what is wrong with work of which these checks fail.
 func (c ReportChecks) summary(failing []string) string {
-	summary := "failing: " + strings.Join(failing, ", ")
+	summary := failingPrefix + strings.Join(ChecksInWords(failing), ", ")
 	if len(c.Protected) > 0 {
-		summary = strings.TrimPrefix(summary+"; ", "failing: ; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
+		summary = strings.TrimPrefix(summary+"; ", failingPrefix+"; ") + "protected files were edited: " + strings.Join(c.Protected, ", ")
 	}
 	return summary
 }

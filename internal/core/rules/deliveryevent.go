@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"time"
 
 	"signalbox"
@@ -213,6 +214,18 @@ type CheckRow struct {
 
 // Name returns the check and the environment, as check|environment.
 func (r CheckRow) Name() string { return r.Check + "|" + r.Environment }
+
+// ChecksInWords returns names of checks, as check|environment, for people: "unit tests on linux".
+func ChecksInWords(names []string) []string {
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = name
+		if at := strings.LastIndex(name, "|"); at >= 0 {
+			words[i] = name[:at] + " on " + name[at+1:]
+		}
+	}
+	return words
+}
 
 // SetupRan records that a command ran that makes a worktree ready to work in, or that something else that a worktree needs failed.
 type SetupRan struct {

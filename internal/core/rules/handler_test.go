@@ -365,7 +365,7 @@ func TestHandlerExitRemediation(t *testing.T) {
 		b := ill(t, policy())
 		d := b.say(b.remedied("vet"), "health_healthy")
 		wantTypes(t, d, "SignalHeard R-1", "HealthAudited R-1", "RemediationRetried R-1", "PhaseChanged R-1", "LeaseReleased R-1")
-		wantBody(t, d, HealthAudited{true, true, "the checks fail: vet|local"})
+		wantBody(t, d, HealthAudited{true, true, "the checks fail: vet on local"})
 		b.wantPhase("R-1", signalbox.PhaseImplementation)
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 	})

@@ -248,7 +248,7 @@ func TestBaseline(t *testing.T) {
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
 	d := b.checked(b.dispatch(signalbox.RoleCI), "lint", "vet")
 	wantTypes(t, d, "ChecksRan t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
-	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "failing: vet|local"})
+	wantBody(t, d, ReworkOrdered{Cause: "checks", Count: 1, Summary: "failing: vet on local"})
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
 	d = b.checked(b.dispatch(signalbox.RoleCI), "lint")
 	wantTypes(t, d, "ChecksRan t1", "PhaseChanged t1", "LeaseReleased t1")
@@ -311,7 +311,7 @@ func TestApproveMerge(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.wantNothing(DispatchRoles()...)
-	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) || !slices.Equal(st.Reasons, []string{"t1 waits for signalbox approve t1"}) {
+	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) || !slices.Equal(st.Reasons, []string{"t1 needs your approval"}) {
 		t.Errorf("status %+v", st)
 	}
 	looked := b.work("t1").Task.Commit

@@ -55,7 +55,7 @@ func (d *decider) dispatchHealthAuditor(h report) {
 
 func (d *decider) exitRemediation(h report) {
 	if len(h.w.Task.Failing) > 0 {
-		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + joinSome(h.w.Task.Failing)})
+		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "the checks fail: " + joinSome(ChecksInWords(h.w.Task.Failing))})
 		return
 	}
 	d.recordFor(h, HealthAudited{Healthy: true})
@@ -90,7 +90,7 @@ func (d *decider) failRemediation(h report, audited HealthAudited) {
 	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 		d.block(h, AskedRemediation, h.Body,
-			"remediation %s has failed %d times, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, attempt, audited.Reason)
+			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, times(attempt), audited.Reason)
 	}
 	d.release(h, "health audit")
 }

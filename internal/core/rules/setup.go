@@ -35,7 +35,7 @@ func (c ReportSetup) decide(d *decider) error {
 	}
 	if d.s.setupQuestion() == nil {
 		cause := strings.TrimRight(sanitize(c.Cause, 500), ". \n")
-		d.ask("", h.session, h.actor, AskedSetup, c.Body, "%s failed in a worktree of %s: %s. Nothing starts before you answer: fix the cause, and answer \"again\" to try again",
+		d.ask("", h.session, h.actor, AskedSetup, c.Body, "setup '%s' failed in a worktree of %s: %s. Nothing starts before you answer: fix the cause, and answer \"again\" to try again",
 			ran.Command, h.w.ID, cmp.Or(cause, fmt.Sprintf("exit status %d", ran.Exit)))
 	}
 	d.release(h, "setup")

@@ -16,7 +16,7 @@ func TestSetupFailureIsAskedOnce(t *testing.T) {
 	wantTypes(t, b.setup(one, false), "SetupRan t1", "QuestionAsked ", "LeaseReleased t1")
 	wantTypes(t, b.setup(two, false), "SetupRan t2", "LeaseReleased t2")
 	q := b.question("", AskedSetup)
-	if want := `modules failed in a worktree of t1: exit status 1: no route to registry. Nothing starts before you answer`; !strings.HasPrefix(q.Text, want) || q.Body != (signalbox.Hash{7}) {
+	if want := `setup 'modules' failed in a worktree of t1: exit status 1: no route to registry. Nothing starts before you answer`; !strings.HasPrefix(q.Text, want) || q.Body != (signalbox.Hash{7}) {
 		t.Errorf("asked %q with %v", q.Text, q.Body)
 	}
 	for _, work := range []string{"t1", "t2"} {

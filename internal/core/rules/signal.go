@@ -270,12 +270,23 @@ func (d *decider) rework(h report, cause string, count, limit int, kind Question
 	d.move(h, signalbox.PhaseImplementation)
 	if count >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
-		text := fmt.Sprintf("%s failed %d times", cause, count)
-		if summary = strings.TrimRight(sanitize(summary, 1000), ". \n"); summary != "" {
+		text := fmt.Sprintf("%s failed %s", cause, times(count))
+		if summary = strings.TrimRight(sanitize(strings.TrimPrefix(summary, failingPrefix), 1000), ". \n"); summary != "" {
 			text += ": " + summary
 		}
 		d.block(h, kind, body, "%s. What should happen next?", text)
 	}
+}
+
+// times returns how often something happened.
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // markComplete requests the merge. A shared workspace needs none, so the work is complete.

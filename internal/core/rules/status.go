@@ -34,8 +34,11 @@ type Status struct {
 	Approvals []string
 	// Reasons say what each unfinished task waits for, if nothing can continue.
 	Reasons []string
-	// RunCancelled means that the operator cancelled the whole run.
+	// RunCancelled means that the operator cancelled the whole run, and RunPaused that the whole run or a role of it is paused.
 	RunCancelled bool
+	RunPaused    bool
+	// Paused are the unfinished tasks that are paused.
+	Paused []string
 	// Wake is when the rate limit, the pause or the token window ends that the run waits for; zero if it waits for none. Window means that it
 	// is the token window, and Outage is the agent whose server did not answer and that is tried again then.
 	Wake   time.Time
@@ -53,6 +56,9 @@ func (s *State) Status(now time.Time) Status {
 		if w.Lease != nil {
 			st.Running++
 		}
+		if w.Task.Paused && !w.Done() {
+			st.Paused = append(st.Paused, w.ID)
+		}
 		if w.Task.Kind == KindTask && w.Task.Cancelled == "" && s.InPlan(w) {
 			st.Tasks++
 			if w.Phase == signalbox.PhaseCompleted {
@@ -67,6 +73,7 @@ func (s *State) Status(now time.Time) Status {
 		}
 	}
 	st.RunCancelled = s.delivery.Cancelled != ""
+	st.RunPaused = s.delivery.Paused || slices.ContainsFunc(s.delivery.Roles, func(r RoleSpent) bool { return r.Paused })
 	st.Standing = s.standing(&st, now)
 	if st.Standing != StandingWorking && st.Standing != StandingComplete {
 		st.Reasons = s.reasons()
@@ -91,7 +98,7 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 		return StandingLimited
 	case len(st.Questions) > 0 || len(st.Approvals) > 0:
 		return StandingAsking
-	case s.delivery.Paused || s.anyPaused():
+	case st.RunPaused || len(st.Paused) > 0:
 		return StandingPaused
 	case len(s.Requests()) > 0:
 		return StandingWaiting
@@ -134,8 +141,17 @@ func (s *State) anyLimited(now time.Time) bool {
 	return false
 }
 
-func (s *State) anyPaused() bool {
-	return slices.ContainsFunc(s.delivery.Roles, func(r RoleSpent) bool { return r.Paused }) || slices.ContainsFunc(s.works, func(w *Work) bool { return w.Task != nil && w.Task.Paused && !w.Done() })
+// ResumeCommand returns the command that ends the pause, "" if nothing is paused.
+func (st *Status) ResumeCommand() string {
+	switch {
+	case st.RunPaused:
+		return "signalbox resume"
+	case len(st.Paused) == 1:
+		return "signalbox resume " + st.Paused[0]
+	case len(st.Paused) > 1:
+		return "signalbox resume TASK"
+	}
+	return ""
 }
 
 // WaitsForApproval reports whether a task is ready to merge but for the approval that the policy demands.
@@ -282,7 +298,7 @@ func (s *State) ownReason(w *Work, open []string) string {
 	case t.Paused:
 		return "is paused"
 	case s.WaitsForApproval(w):
-		return "waits for signalbox approve " + w.ID
+		return "needs your approval"
 	case w.WaitsForRequest():
 		return "waits until its pull request is merged: " + t.Delivered.Request
 	case len(open) > 0:

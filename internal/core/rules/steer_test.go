@@ -126,7 +126,7 @@ func TestReworkStaysUntilDelivered(t *testing.T) {
 	for _, f := range b.work("t1").Task.Findings {
 		got = append(got, f.Cause+" "+f.Actor+" "+f.Summary)
 	}
-	if diff := gocmp.Diff([]string{"human ann first", "checks  failing: test|local", "human bob second"}, got); diff != "" {
+	if diff := gocmp.Diff([]string{"human ann first", "checks  failing: test on local", "human bob second"}, got); diff != "" {
 		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }

@@ -62,7 +62,7 @@ func TestChecksOfWorkByHand(t *testing.T) {
 	s.git("update-ref", "refs/remotes/origin/there", "good")
 	base := s.change("guarded", "3\n") // which the branches do not have, and have not undone
 	s.begin()
-	failed := "failing: state|here"
+	failed := "failing: state on here"
 	for i, tt := range []struct {
 		ref, commit, finding string
 		protected            string

@@ -61,7 +61,7 @@ on developer T1 attempt 2:
 	s.run()
 	s.wantCompleted("T1")
 	rework := only[rules.ReworkOrdered](s, "T1").Body
-	if rework.Cause != "checks" || rework.Count != 1 || rework.Summary != "failing: unit|local" {
+	if rework.Cause != "checks" || rework.Count != 1 || rework.Summary != "failing: unit on local" {
 		t.Errorf("rework: %+v", rework)
 	}
 	if checks := all[rules.ChecksRan](s, "T1"); len(checks) != 2 || checks[0].Body.Rows[0].Exit != 3 || !checks[1].Body.Rows[0].Passed {
@@ -81,7 +81,7 @@ func TestPreexistingFailureIsFixedFirst(t *testing.T) {
 		files:    map[string]string{"broken": "x"},
 		script: `
 on remediation R-1 attempt 1:
-    expect "these checks fail on the base: unit|local"
+    expect "these checks fail on the base: unit on local"
     expect "exit status 1"
     signal REMEDIATION_COMPLETE
 on remediation R-1 attempt 2:

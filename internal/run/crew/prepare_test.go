@@ -118,7 +118,7 @@ func TestSetupFailureAsksOnce(t *testing.T) {
 		t.Fatalf("the run ended %s", o.Standing)
 	}
 	asked := only[rules.QuestionAsked](s, "").Body
-	if asked.Kind != rules.AskedSetup || !strings.Contains(asked.Text, "modules failed in a worktree of T") || !strings.Contains(asked.Text, ": exit status 7: cannot reach the registry. Nothing starts") {
+	if asked.Kind != rules.AskedSetup || !strings.Contains(asked.Text, "setup 'modules' failed in a worktree of T") || !strings.Contains(asked.Text, ": exit status 7: cannot reach the registry. Nothing starts") {
 		t.Errorf("asked %+v", asked)
 	}
 	wantIn(t, s.text(asked.Body), "modules: exit status 7 after ", "cannot reach the registry")
@@ -345,8 +345,8 @@ on developer *:
 // What cannot be copied or reserved is asked about, like a setup command that fails.
 func TestPreparationFails(t *testing.T) {
 	for name, test := range map[string]struct{ settings, want string }{
-		"too large": {"copy: [.env]\nlimits: {tree: 1MB}\n", "copying files failed in a worktree of T1: the files to copy are larger than 1MB (limits.tree)"},
-		"ports":     {"ports: 10\n", "reserving ports failed in a worktree of T1: "},
+		"too large": {"copy: [.env]\nlimits: {tree: 1MB}\n", "setup 'copying files' failed in a worktree of T1: the files to copy are larger than 1MB (limits.tree)"},
+		"ports":     {"ports: 10\n", "setup 'reserving ports' failed in a worktree of T1: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			blocked := filepath.Join(t.TempDir(), "file")

@@ -32,6 +32,8 @@ type Status struct {
 	Wake    *time.Time `json:"wake,omitempty"`
 	// Crews are the runs and workers that are registered on this machine.
 	Crews []Crew `json:"crews"`
+	// Continue is the command that continues the plan. It is absent if a run is at work, and if starting one would not help.
+	Continue string `json:"continue,omitempty"`
 	// Paused means that the whole run is paused. Cancelled says why it is cancelled.
 	Paused    bool   `json:"paused"`
 	Cancelled string `json:"cancelled,omitempty"`
@@ -158,6 +160,8 @@ type Request struct {
 	// Command is what to type. Answers are the answers with a special meaning.
 	Command string   `json:"command"`
 	Answers []string `json:"answers,omitempty"`
+	// Also are other commands to look at it or to decide otherwise.
+	Also []string `json:"also,omitempty"`
 }
 
 // NewStatus returns the status as far as the state has it. It does not know the names of agents and which runs are alive.
@@ -323,7 +327,8 @@ func requests(s *rules.State, run rules.Status) []Request {
 		list = append(list, r)
 	}
 	for _, id := range run.Approvals {
-		list = append(list, Request{Kind: RequestApproval, Work: id, Text: crew.ApprovalText(s, id), Command: "signalbox approve " + id})
+		list = append(list, Request{Kind: RequestApproval, Work: id, Text: crew.ApprovalText(s, id), Command: "signalbox approve " + id,
+			Also: []string{"signalbox diff " + id, "signalbox reject " + id + " TEXT"}})
 	}
 	return list
 }
@@ -393,21 +398,36 @@ func (st *Status) addCrews(crews []agent.Crew) {
 			}
 		}
 	}
-	if alive || st.Standing != rules.StandingWorking || st.heldElsewhere() {
+	if alive || st.HeldElsewhere() {
 		return
 	}
-	command := "signalbox worker"
-	for _, p := range st.Plans {
-		if file := p.file(); p.Current && file != "" {
-			command = "signalbox run " + file
-		}
+	switch st.Standing {
+	case rules.StandingWorking:
+		st.Continue = st.runCommand()
+		st.Requests = append(st.Requests, Request{Kind: RequestFault, Text: "no run is active on this machine, so no task advances", Command: st.Continue})
+	case rules.StandingAsking, rules.StandingPaused, rules.StandingLimited, rules.StandingWaiting:
+		st.Continue = st.runCommand()
 	}
-	st.Requests = append(st.Requests, Request{Kind: RequestFault, Text: "no run is active on this machine, so no task advances", Command: command})
 }
 
-// heldElsewhere reports whether somebody else than a crew that was killed on this machine works on a task.
-func (st *Status) heldElsewhere() bool {
-	return slices.ContainsFunc(st.Tasks, func(t Task) bool { return t.Worker != nil && !t.Worker.Lost })
+// runCommand returns the command that starts a run of the current plan.
+func (st *Status) runCommand() string {
+	for _, p := range st.Plans {
+		if file := p.file(); p.Current && file != "" {
+			return "signalbox run " + file
+		}
+	}
+	return "signalbox worker"
+}
+
+// Active reports whether a run or worker is alive on this machine.
+func (st *Status) Active() bool {
+	return slices.ContainsFunc(st.Crews, func(c Crew) bool { return c.Alive })
+}
+
+// HeldElsewhere reports whether somebody else than a crew that was killed on this machine works on a task of a plan.
+func (st *Status) HeldElsewhere() bool {
+	return slices.ContainsFunc(st.Tasks, func(t Task) bool { return t.Kind != "" && t.Worker != nil && !t.Worker.Lost })
 }
 
 // file returns the file of the plan, "" if it is not known.

@@ -279,3 +279,81 @@ func TestStatusWithoutAPlan(t *testing.T) {
 		t.Errorf("an expired lease still holds %+v", expired.Tasks)
 	}
 }
+
+// Without a run on this machine, the status says which command continues, if starting a run helps.
+func TestStatusSaysWhatContinues(t *testing.T) {
+	h := begin(t, nil, task("T1"), task("T2"))
+	status := func(crews ...agent.Crew) *Status {
+		st := NewStatus(h.s, h.now)
+		st.addCrews(crews)
+		return st
+	}
+	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Passed: true})
+	if st := status(); st.Continue != "signalbox run counter.md" || st.Active() {
+		t.Errorf("before the first task: %q", st.Continue)
+	}
+	if st := status(agent.Crew{ID: "w-1", Alive: true}); st.Continue != "" || !st.Active() {
+		t.Errorf("with a run: %q", st.Continue)
+	}
+	h.start(signalbox.RoleDeveloper, "T1")
+	if st := status(); st.Continue != "" {
+		t.Errorf("somebody else works: %q", st.Continue)
+	}
+	if st := status(agent.Crew{ID: "w-1"}); st.Continue == "" {
+		t.Error("a killed crew is taken for one that works")
+	}
+	h.say("T1", signalbox.NameDivineClarification, rules.SignalFields{Summary: "how many?"})
+	h.do(rules.Order{What: rules.OrderPause, Actor: "ann"})
+	for _, want := range []rules.Standing{rules.StandingAsking, rules.StandingPaused} {
+		if st := status(); st.Standing != want || st.Continue != "signalbox run counter.md" || !st.Paused {
+			t.Errorf("%s: %q", st.Standing, st.Continue)
+		}
+		h.do(rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "ann"})
+	}
+	h.do(rules.Order{What: rules.OrderCancel, Actor: "ann"})
+	if st := status(); st.Standing != rules.StandingStuck || st.Continue != "" {
+		t.Errorf("%s: %q", st.Standing, st.Continue)
+	}
+	// Work that was claimed by hand is not a run of the plan.
+	byHand := begin(t, nil, task("T1"))
+	byHand.do(rules.OpenWork{Work: "w1", Actor: "ann"})
+	byHand.do(rules.Claim{Work: "w1", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann", Lease: "l1", TTL: time.Hour})
+	st := NewStatus(byHand.s, byHand.now)
+	if st.addCrews(nil); st.Continue == "" {
+		t.Error("work that was claimed by hand is taken for a run")
+	}
+}
+
+// Every way back to the author counts once, also before the author starts again.
+func TestReworks(t *testing.T) {
+	h := begin(t, func(p *rules.Policy) { p.ApproveMerge = true }, task("T1"))
+	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Passed: true})
+	want := func(when string, n int) {
+		t.Helper()
+		w, _ := h.s.Work("T1")
+		if got := NewEffort(w).Reworks; got != n {
+			t.Errorf("%s: %d reworks, want %d", when, got, n)
+		}
+	}
+	rework := func(reject bool) { h.do(rules.Rework{Work: "T1", Text: "not so", Actor: "ann", Reject: reject}) }
+	rework(false)
+	want("the human asked for something before anybody worked on it", 0)
+	h.start(signalbox.RoleDeveloper, "T1")
+	want("the first developer works", 0)
+	rework(false)
+	want("sent back while the developer worked", 1)
+	rework(false)
+	want("sent back again before the developer started", 1)
+	h.start(signalbox.RoleDeveloper, "T1")
+	h.say("T1", "ready_for_review", rules.SignalFields{})
+	want("the second developer is done", 1)
+	h.check("T1", rules.CheckRow{Check: "test", Environment: "linux", Exit: 1})
+	want("the checks failed", 2)
+	h.develop("T1")
+	want("checked again", 2)
+	h.audit("T1")
+	rework(true)
+	want("the merge was rejected", 3)
+	h.develop("T1")
+	want("developed again", 3)
+}

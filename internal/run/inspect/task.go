@@ -3,6 +3,8 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -193,22 +195,41 @@ func NewEffort(w *rules.Work) Effort {
 			e.Failures += n
 		}
 	}
-	judged := false // checked or reviewed since the last developer
+	e.Reworks = reworks(w)
 	for _, tenure := range w.Tenures() {
-		switch tenure.Role {
-		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
-			if judged {
-				e.Reworks++
-			}
-			judged = false
-		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
-			judged = true
-		}
 		if RunsAgent(tenure.Role) && !tenure.To.IsZero() {
 			e.AgentSeconds += tenure.To.Sub(tenure.From).Seconds()
 		}
 	}
 	return e
+}
+
+// reworks returns how often work went back to its author: because of checks, a review, an audit or a merge, or because the human sent it back,
+// which can happen while the author still works. Work that was sent back and that no author has taken yet counts too.
+func reworks(w *rules.Work) (n int) {
+	started, judged := uint64(0), false // the epoch of the last author, and whether the work was checked or reviewed since
+	sentBack := func(before uint64) bool {
+		return started > 0 && (judged || w.Task != nil && slices.ContainsFunc(w.Task.Corrections, func(f rules.Finding) bool { return f.Seq > started && f.Seq < before }))
+	}
+	for _, tenure := range w.Tenures() {
+		switch tenure.Role {
+		case signalbox.RoleDeveloper, signalbox.RoleRemediation:
+			if sentBack(tenure.Epoch) {
+				n++
+			}
+			started, judged = tenure.Epoch, false
+		case signalbox.RoleCI, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleMerger, signalbox.RoleHealthAuditor:
+			judged = true
+		}
+	}
+	at := w.Phase
+	if at == signalbox.PhaseBlocked {
+		at = w.BlockedFrom
+	}
+	if at == signalbox.PhaseImplementation && sentBack(math.MaxUint64) {
+		n++
+	}
+	return n
 }
 
 // RunsAgent reports whether sessions of a role run an agent.

@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/text"
 )
 
@@ -157,7 +158,7 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 		return d.conflict(e, as[rules.ConflictFound](e)), ""
 	case rules.TypeMergeRequested:
 		if p, ok := d.s.Policy(); ok && p.ApproveMerge {
-			return "ready to merge, waiting for your approval", "approve with: signalbox approve " + e.Work
+			return "ready to merge, needs your approval", crew.ApprovalCommands(e.Work)
 		}
 	case rules.TypeMergeApproved:
 		if commit := as[rules.MergeApproved](e).Commit; commit != "" {

@@ -129,7 +129,7 @@ func (d describer) remedy(e *signalbox.Event) (text, detail string) {
 	case rules.TypeRemediationRetried:
 		return "trying again" + attempt(as[rules.RemediationRetried](e).Attempt+1), ""
 	case rules.TypeBaselineAccepted:
-		return "failures on the base accepted by " + e.Actor, strings.Join(as[rules.BaselineAccepted](e).Failing, ", ")
+		return "failures on the base accepted by " + e.Actor, strings.Join(rules.ChecksInWords(as[rules.BaselineAccepted](e).Failing), ", ")
 	case rules.TypeRemediationEnded:
 		if w, known := d.s.Work(e.Work); known && w.Task != nil && w.Task.Kind == rules.KindBaseline {
 			return "running the checks on the base again", ""

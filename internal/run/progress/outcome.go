@@ -217,7 +217,7 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s %s\n    signalbox approve %s\n", id, crew.ApprovalText(s, id), id)
+		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, crew.ApprovalText(s, id), crew.ApprovalCommands(id))
 	}
 	for _, w := range s.Requests() {
 		fmt.Fprintf(text, "\n%s waits until its pull request is merged: %s\n", w.ID, oneLine(w.Task.Delivered.Request))

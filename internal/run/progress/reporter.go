@@ -126,7 +126,7 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 	case rules.StandingWaiting:
 		return "waiting for pull requests: " + strings.Join(st.Reasons, "; ")
 	case rules.StandingPaused:
-		return "paused: " + strings.Join(st.Reasons, "; ") + "; continue with: signalbox resume"
+		return "paused: " + strings.Join(st.Reasons, "; ") + "; end the pause with: " + st.ResumeCommand()
 	case rules.StandingStuck:
 		return "stuck: " + strings.Join(st.Reasons, "; ")
 	}

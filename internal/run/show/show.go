@@ -29,6 +29,17 @@ func Duration(d time.Duration) string {
 	}
 }
 
+// Took formats how long a program ran: 40ms, 1.2s, 38s, 2m05s.
+func Took(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	}
+	return Duration(d.Round(time.Second))
+}
+
 // Tokens formats a number of tokens: 950, 12.3k, 4.5M.
 func Tokens(n int64) string {
 	switch {
@@ -110,6 +121,18 @@ func Wrap(text string, width, n int) []string {
 	return append(lines, Cut(text, width))
 }
 
+// Pack joins texts to lines of at most width columns, each with as many texts as fit. A text that is longer has a line of its own.
+func Pack(texts []string, separator string, width int) (lines []string) {
+	for _, text := range texts {
+		if n := len(lines) - 1; n >= 0 && lipgloss.Width(lines[n]+separator+text) <= width {
+			lines[n] += separator + text
+			continue
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
 // columnGap is the space between two columns of a table.
 const columnGap = "  "
 
@@ -147,6 +170,42 @@ func Table(rows [][]string, width int) (lines []string) {
 		lines = append(lines, strings.TrimRight(line+Cut(row[title], room), " "))
 	}
 	return lines
+}
+
+// Columns formats rows of a table. To fit a width it leaves out columns, by their names in the first row, in the order of drop. If the rest is
+// still too wide, it cuts the lines, and reports that the table does not fit. A width of 0 means no limit.
+func Columns(rows [][]string, width int, drop ...string) (lines []string, fits bool) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], lipgloss.Width(cell))
+		}
+	}
+	shown := make([]bool, len(widths))
+	total := -len(columnGap)
+	for i, width := range widths {
+		shown[i] = true
+		total += width + len(columnGap)
+	}
+	for _, name := range drop {
+		if i := slices.Index(rows[0], name); i >= 0 && width > 0 && total > width {
+			shown[i] = false
+			total -= widths[i] + len(columnGap)
+		}
+	}
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			if shown[i] {
+				line += Fit(cell, widths[i]) + columnGap
+			}
+		}
+		if line = strings.TrimRight(line, " "); width > 0 {
+			line = Cut(line, width)
+		}
+		lines = append(lines, line)
+	}
+	return lines, width == 0 || total <= width
 }
 
 // Palette has a style for each meaning. The zero palette has no styles.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"signalbox"
@@ -46,7 +45,7 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 	}
 	rows = slices.DeleteFunc(rows, func(row [2]string) bool { return row[1] == "" })
 	for _, row := range rows {
-		fmt.Fprintf(p.out, "%-13s %s\n", row[0], text.Printable(row[1]))
+		p.wrapped(text.Printable(row[1]), fmt.Sprintf("%-13s ", row[0]), strings.Repeat(" ", 14))
 	}
 	if len(w.Sessions) > 0 {
 		fmt.Fprintln(p.out)
@@ -108,30 +107,43 @@ func (p *detailsPrinter) matrix(w *inspect.Details) error {
 		if !slices.Contains(environments, r.Environment) {
 			environments = append(environments, r.Environment)
 		}
-		took := (time.Duration(r.Millis) * time.Millisecond).Round(100 * time.Millisecond).String()
+		took := show.Took(time.Duration(r.Millis) * time.Millisecond)
 		results[[2]string{r.Check, r.Environment}] = fmt.Sprintf("✘ exit status %d in %s", r.Exit, took)
 		if r.Passed {
 			results[[2]string{r.Check, r.Environment}] = "✔ " + took
 		}
 	}
 	fmt.Fprintln(p.out)
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	head := "CHECK"
 	if w.Checked != "" {
 		head = fmt.Sprintf("CHECK at %.7s", w.Checked)
 	}
+	rows := [][]string{{head}}
 	for _, environment := range environments {
-		head += "\t" + text.Printable(environment)
+		rows[0] = append(rows[0], text.Printable(environment))
 	}
-	fmt.Fprintln(t, head)
 	for _, check := range checks {
-		line := text.Printable(check)
+		row := []string{text.Printable(check)}
 		for _, environment := range environments {
-			line += "\t" + cmp.Or(results[[2]string{check, environment}], "-")
+			row = append(row, cmp.Or(results[[2]string{check, environment}], "-"))
 		}
-		fmt.Fprintln(t, line)
+		rows = append(rows, row)
 	}
-	return t.Flush()
+	if lines, fits := show.Columns(rows, p.o.Width); fits {
+		return p.lines(lines)
+	}
+	// There are too many environments for the terminal, so each result has a line of its own.
+	fmt.Fprintln(p.out, head)
+	for _, r := range w.Matrix {
+		p.wrapped(fmt.Sprintf("%s on %s: %s", r.Check, r.Environment, results[[2]string{r.Check, r.Environment}]), "", "  ")
+	}
+	return nil
+}
+
+// lines prints lines as they are.
+func (p *detailsPrinter) lines(lines []string) error {
+	_, err := fmt.Fprintln(p.out, strings.Join(lines, "\n"))
+	return err
 }
 
 // describeChecks says on what the checks of work opened by hand last ran, and whether they passed; "" if they have not run.
@@ -157,22 +169,16 @@ func describeChecks(c *rules.LastChecks) string {
 // sessions prints the sessions, with the agents and what they cost if agents ran.
 func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
-	if p.o.Width > 0 && p.o.Width < wideSessions {
-		return p.narrowSessions(sessions)
-	}
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
-	head := "EPOCH\tSESSION\tROLE\tPHASE\tFROM\tTO\tENDED"
+	rows := [][]string{{"EPOCH", "SESSION", "ROLE", "PHASE", "FROM", "TO", "ENDED"}}
 	if agents {
-		head += "\tAGENT\tTOKENS\tCOST"
+		rows[0] = append(rows[0], "AGENT", "TOKENS", "COST")
 	}
-	fmt.Fprintln(t, head)
 	for _, s := range sessions {
 		to, ended := "-", "-"
 		if s.To != nil {
 			to, ended = s.To.In(p.o.zone()).Format(time.DateTime), string(*s.Ended)
 		}
-		line := fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s\t%s", s.Epoch, s.Session, s.Role, s.Phase,
-			s.From.In(p.o.zone()).Format(time.DateTime), to, ended)
+		row := []string{fmt.Sprint(s.Epoch), s.Session, string(s.Role), string(s.Phase), s.From.In(p.o.zone()).Format(time.DateTime), to, ended}
 		if agents {
 			tokens, cost := "-", "-"
 			if s.Usage.Tokens > 0 {
@@ -181,60 +187,38 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 			if s.Usage.CostMicros > 0 {
 				cost = show.Dollars(s.Usage.CostMicros)
 			}
-			line += fmt.Sprintf("\t%s\t%s\t%s", cmp.Or(text.Printable(s.Agent()), "-"), tokens, cost)
+			row = append(row, cmp.Or(text.Printable(s.Agent()), "-"), tokens, cost)
 		}
-		fmt.Fprintln(t, line)
+		rows = append(rows, row)
 	}
-	return t.Flush()
+	lines, _ := show.Columns(rows, p.o.Width, "EPOCH", "PHASE", "TO", "TOKENS", "FROM", "COST", "AGENT", "ENDED")
+	return p.lines(lines)
 }
 
-// wideSessions is the width that the table of sessions needs.
-const wideSessions = 130
-
-// narrowSessions prints the sessions in the width that there is, with the most important columns.
-func (p *detailsPrinter) narrowSessions(sessions []inspect.Session) error {
-	table := [][]string{{"ROLE", "AGENT", "ENDED", "FROM", "TO", "TOKENS", "COST", "SESSION"}}
-	for i := range sessions {
-		s := &sessions[i]
-		to, ended, tokens, cost := "-", "-", "-", "-"
-		if s.To != nil {
-			to, ended = p.o.clock(*s.To), string(*s.Ended)
-		}
-		if s.Usage.Tokens > 0 {
-			tokens = show.Tokens(s.Usage.Tokens)
-		}
-		if s.Usage.CostMicros > 0 {
-			cost = show.Dollars(s.Usage.CostMicros)
-		}
-		table = append(table, []string{string(s.Role), cmp.Or(text.Printable(s.Agent()), "-"), ended, p.o.clock(s.From), to, tokens, cost, s.Session})
+// headOf returns what a finding comes from.
+func headOf(f crew.FindingView) string {
+	head := "finding of the " + rules.FindingSource(f.Cause)
+	if f.Cause == rules.FindingHuman {
+		head = "sent back by " + f.Actor
 	}
-	for _, line := range show.Table(table, p.o.Width) {
-		if _, err := fmt.Fprintln(p.out, line); err != nil {
-			return err
-		}
+	if f.Older {
+		head += ", earlier"
 	}
-	return nil
-}
-
-// by names the human who wrote something, if one did.
-func by(actor string) string {
-	if actor == "" {
-		return ""
-	}
-	return ", " + actor
+	return head
 }
 
 // troubles prints findings, failed checks, messages and open questions.
 func (p *detailsPrinter) troubles(t crew.Troubles) error {
 	for _, f := range t.Findings {
-		fmt.Fprintf(p.out, "\nfinding of the %s%s\n", rules.FindingSource(f.Cause), by(f.Actor))
+		fmt.Fprintf(p.out, "\n%s\n", headOf(f))
 		p.indented(f.Summary)
 		if len(t.FailedChecks) == 0 || !f.FromChecks() { // otherwise the failed checks below say the same
 			p.indented(LastLines(f.Text))
 		}
 	}
 	for _, c := range t.FailedChecks {
-		fmt.Fprintf(p.out, "\ncheck %s failed in %s with exit status %d\n", text.Printable(c.Check), text.Printable(c.Environment), c.Exit)
+		fmt.Fprintln(p.out)
+		p.wrapped(fmt.Sprintf("check %s failed on %s with exit status %d", c.Check, c.Environment, c.Exit), "", "  ")
 		p.indented(c.Cause)
 		lines := strings.Split(strings.TrimRight(c.Output, "\r\n"), "\n")
 		if more := len(lines) - maxOutputLines; more > 0 {
@@ -243,7 +227,7 @@ func (p *detailsPrinter) troubles(t crew.Troubles) error {
 		p.indented(strings.Join(lines, "\n"))
 	}
 	for _, m := range t.Messages {
-		fmt.Fprintf(p.out, "\nmessage%s, which no agent has got yet\n", by(m.Actor))
+		fmt.Fprintf(p.out, "\nmessage from %s that no agent has received yet\n", m.Actor)
 		p.indented(m.Text)
 	}
 	if len(t.Questions) == 0 {
@@ -279,9 +263,24 @@ func LastLines(words string) string {
 }
 
 // indented prints text that agents or checks wrote, indented by four columns.
-func (p *detailsPrinter) indented(words string) {
+func (p *detailsPrinter) indented(words string) { p.wrapped(words, "    ", "    ") }
+
+// wrapped prints text with first before its first line and rest before all others. On a terminal, long lines are broken, and the parts of an
+// indented line are indented like it.
+func (p *detailsPrinter) wrapped(words, first, rest string) {
+	lead := first
 	for line := range strings.Lines(words) {
-		fmt.Fprintf(p.out, "%s\n", strings.TrimRight("    "+text.Printable(strings.TrimRight(line, "\r\n")), " "))
+		line = text.Printable(strings.TrimRight(line, "\r\n"))
+		content := strings.TrimLeft(line, " ")
+		indent := line[:len(line)-len(content)]
+		parts := []string{content}
+		if p.o.Width > 0 {
+			parts = show.Wrap(content, max(p.o.Width-len(rest)-len(indent), 20), len(content)+1)
+		}
+		for _, part := range parts {
+			fmt.Fprintln(p.out, strings.TrimRight(lead+indent+part, " "))
+			lead = rest
+		}
 	}
 }
 
@@ -298,16 +297,18 @@ func (p *detailsPrinter) questions(list []crew.PendingQuestion) error {
 	}
 	for _, q := range list {
 		if q.Kind == crew.QuestionApproval {
-			fmt.Fprintf(p.out, "%s %s: signalbox approve %s\n", q.Work, q.Text, q.Work)
+			p.wrapped(q.Work+" "+q.Text, "", "  ")
+			p.indented(crew.ApprovalCommands(q.Work))
 			continue
 		}
-		fmt.Fprintf(p.out, "%s  %s  %s, asked %s\n    %s\n", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.In(p.o.zone()).Format("2006-01-02 15:04"), text.Printable(q.Text))
+		p.wrapped(fmt.Sprintf("%s  %s  %s, asked %s", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.In(p.o.zone()).Format("2006-01-02 15:04")), "", "  ")
+		p.indented(show.OneLine(q.Text))
 		p.indented(crew.FieldsText(q.Fields))
 		p.indented(LastLines(q.Output))
 		if q.Open() {
-			fmt.Fprintf(p.out, "    answer with: signalbox answer %s TEXT\n", q.ID)
+			p.indented("answer with: signalbox answer " + q.ID + " TEXT")
 		} else {
-			fmt.Fprintf(p.out, "    answered by %s: %s\n", q.Actor, text.Printable(q.Answer))
+			p.indented("answered by " + q.Actor + ": " + text.Printable(q.Answer))
 		}
 	}
 	return nil

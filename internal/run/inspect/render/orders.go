@@ -29,7 +29,7 @@ func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error)
 		lines = append(lines, DiffStat(change, 72)...)
 	}
 	for _, f := range found.Findings {
-		add("\nfinding of the %s:\n%s", rules.FindingSource(f.Cause), f.Summary)
+		add("\n%s:\n%s", headOf(f), f.Summary)
 	}
 	for _, q := range found.Questions {
 		if q.ID != "" {
@@ -37,7 +37,7 @@ func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error)
 		}
 	}
 	for _, m := range found.Messages {
-		add("\nmessage from %s, which no agent has got yet:\n%s", m.Actor, m.Text)
+		add("\nmessage from %s that no agent has received yet:\n%s", m.Actor, m.Text)
 	}
 	return strings.Join(lines, "\n"), nil
 }
@@ -48,7 +48,7 @@ func AboutQuestion(q *crew.PendingQuestion) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
 }
 
-// Ordered says what an order of the user did.
+// Ordered says what an order of the user did, while a run carries it out.
 func Ordered(what rules.OrderKind, a rules.Answer) string {
 	done := map[rules.OrderKind]string{rules.OrderPause: "paused", rules.OrderResume: "resumed", rules.OrderCancel: "cancelled",
 		rules.OrderRetry: "restarted", rules.OrderApprove: "approved"}[what]
@@ -57,6 +57,18 @@ func Ordered(what rules.OrderKind, a rules.Answer) string {
 	}
 	if a.Commit != "" {
 		done += fmt.Sprintf(" commit %.7s", a.Commit)
+	}
+	return done
+}
+
+// Recorded says what an order of the user did while no run carries it out.
+func Recorded(what rules.OrderKind, a rules.Answer) string {
+	done := map[rules.OrderKind]string{rules.OrderResume: "no longer paused", rules.OrderRetry: "ready to restart"}[what]
+	if done == "" {
+		return Ordered(what, a)
+	}
+	if a.Repeated && what == rules.OrderResume {
+		return "not paused"
 	}
 	return done
 }
@@ -98,7 +110,7 @@ func StillWaits(task string, a rules.Answer) (more string) {
 	return more
 }
 
-// Answered says what the answer to a question did.
+// Answered says what the answer to a question did, while a run uses it.
 func Answered(question string, a rules.Answer) string {
 	then := "continues"
 	if a.Paused {

@@ -93,40 +93,76 @@ func (p *statusPrinter) plans() (shown []inspect.Plan) {
 	return shown
 }
 
-// standing prints the condition of the run, and which processes carry it out.
+// standing prints the condition of the run, which processes carry it out, and how to continue if none does.
 func (p *statusPrinter) standing() []string {
-	st, paint := p.st, p.o.Paint
-	says, style := map[rules.Standing]string{rules.StandingEmpty: "there is no plan yet; load one with: signalbox run plan.md", inspect.StandingByHand: "no plan; work opened by hand",
-		rules.StandingWorking: "working", rules.StandingAsking: "waiting for you", rules.StandingLimited: "waiting for a limit to end", rules.StandingWaiting: "waiting for pull requests", rules.StandingPaused: "paused",
-		rules.StandingStuck: "stuck", rules.StandingComplete: "complete"}[st.Standing], paint.Warn
-	switch st.Standing {
-	case rules.StandingWorking, rules.StandingComplete:
-		style = paint.Good
-	case rules.StandingStuck:
-		style = paint.Bad
-	case rules.StandingEmpty, inspect.StandingByHand:
-		style = paint.Faint
-	}
-	if says == "" {
-		says = string(st.Standing)
-	}
-	alive, agents := 0, 0
-	for _, c := range st.Crews {
-		if c.Alive {
-			alive, agents = alive+1, agents+c.Agents
-		}
-	}
+	st := p.st
+	says, style := p.condition()
 	run := "no run is active here"
-	if alive > 0 {
-		run = text.Count(alive, "run") + " active here, " + text.Count(agents, "agent")
-	}
-	if st.Standing == rules.StandingComplete && alive == 0 {
+	if st.Active() {
+		crews, agents := 0, 0
+		for _, c := range st.Crews {
+			if c.Alive {
+				crews, agents = crews+1, agents+c.Agents
+			}
+		}
+		run = text.Count(crews, "run") + " active here, " + text.Count(agents, "agent")
+	} else if st.Standing == rules.StandingComplete {
 		return []string{style(says)}
 	}
-	if lipgloss.Width(says+" · "+run) <= p.width() {
-		return []string{style(says) + " · " + run}
+	how := ""
+	if st.Continue != "" {
+		how = "; continue with: " + show.OnScreen(st.Continue)
 	}
-	return []string{style(show.Cut(says, p.width())), show.Cut(run, p.width())}
+	if lipgloss.Width(says+" · "+run+how) <= p.width() {
+		return []string{style(says) + " · " + run + how}
+	}
+	var lines []string
+	for _, line := range show.Wrap(says, p.width(), 2) {
+		lines = append(lines, style(line))
+	}
+	if lipgloss.Width(says+" · "+run) <= p.width() {
+		lines = []string{style(says) + " · " + run}
+	} else {
+		lines = append(lines, show.Cut(run, p.width()))
+	}
+	if how != "" {
+		lines = append(lines, show.Wrap(strings.TrimPrefix(how, "; "), p.width(), 3)...)
+	}
+	return lines
+}
+
+// condition returns the condition of the run in words, and their style.
+func (p *statusPrinter) condition() (says string, style func(string) string) {
+	st, paint := p.st, p.o.Paint
+	switch st.Standing {
+	case rules.StandingEmpty:
+		return "there is no plan yet; load one with: signalbox run plan.md", paint.Faint
+	case inspect.StandingByHand:
+		return "no plan; work opened by hand", paint.Faint
+	case rules.StandingComplete:
+		return "complete", paint.Good
+	case rules.StandingStuck:
+		return "stuck", paint.Bad
+	case rules.StandingWorking:
+		switch {
+		case st.Continue != "":
+			return "stopped", paint.Warn
+		case st.Cancelled != "":
+			return "cancelled; agents are being stopped", paint.Warn
+		case st.Paused:
+			return "paused; agents finish their turns", paint.Warn
+		case !st.Active():
+			return "working elsewhere", paint.Warn
+		}
+		return "working", paint.Good
+	}
+	says = map[rules.Standing]string{rules.StandingAsking: "waiting for you", rules.StandingLimited: "waiting for a limit to end",
+		rules.StandingWaiting: "waiting for pull requests",
+		rules.StandingPaused:  "paused"}[st.Standing]
+	if st.Paused && st.Standing != rules.StandingPaused {
+		says = "paused, and " + says
+	}
+	return cmp.Or(says, string(st.Standing)), paint.Warn
 }
 
 // tasks prints the table of the tasks that do something or wait for somebody, and counts the others.
@@ -298,7 +334,9 @@ func (p *statusPrinter) waiting() int {
 
 // requests prints what waits for the human, with the commands that answer it.
 func (p *statusPrinter) requests() (lines []string) {
-	shown, limit := p.st.Requests, 3
+	// The head says how to continue.
+	all := slices.DeleteFunc(slices.Clone(p.st.Requests), func(r inspect.Request) bool { return r.Kind == inspect.RequestFault && r.Command == p.st.Continue })
+	shown, limit := all, 3
 	if p.o.Height > 0 {
 		shown = shown[:min(len(shown), maxRequests)]
 		if len(shown) > 2 {
@@ -324,13 +362,15 @@ func (p *statusPrinter) requests() (lines []string) {
 			}
 			lines = append(lines, "  "+line)
 		}
-		command := r.Command
+		commands := show.Pack(append([]string{r.Command}, r.Also...), " · ", p.width()-4)
 		if len(r.Answers) > 0 {
-			command = fmt.Sprintf("%s   (%s)", r.Command, strings.Join(r.Answers, ", "))
+			commands = show.Pack([]string{r.Command, "(" + strings.Join(r.Answers, ", ") + ")"}, "   ", p.width()-4)
 		}
-		lines = append(lines, "    "+p.o.Paint.Busy(show.Cut(command, p.width()-4)))
+		for _, command := range commands {
+			lines = append(lines, "    "+p.o.Paint.Busy(show.Cut(command, p.width()-4)))
+		}
 	}
-	if more := len(p.st.Requests) - len(shown); more > 0 {
+	if more := len(all) - len(shown); more > 0 {
 		lines = append(lines, fmt.Sprintf("  and %d more: signalbox questions", more))
 	}
 	return lines
@@ -345,7 +385,21 @@ func (p *statusPrinter) notices() (lines []string) {
 	case st.Cancelled != "":
 		add("the run is cancelled (%s); undo it with: signalbox retry", show.OnScreen(st.Cancelled))
 	case st.Paused:
-		add("the run is paused; continue with: signalbox resume")
+		add("the run is paused; end the pause with: signalbox resume")
+	case st.Standing == rules.StandingPaused:
+		var ids []string
+		for _, t := range st.Tasks {
+			if t.Condition == inspect.Paused {
+				ids = append(ids, t.ID)
+			}
+		}
+		switch len(ids) {
+		case 0: // a role, see below
+		case 1:
+			add("%s is paused; end the pause with: signalbox resume %s", ids[0], ids[0])
+		default:
+			add("%s are paused; end a pause with: signalbox resume TASK", strings.Join(ids, ", "))
+		}
 	}
 	if st.Standing == rules.StandingStuck {
 		for _, reason := range st.Reasons {
@@ -358,14 +412,14 @@ func (p *statusPrinter) notices() (lines []string) {
 		}
 	}
 	if st.Base.Red != "" {
-		add("the base is red: %s; see: signalbox work show %s", show.OnScreen(strings.Join(st.Base.Failing, ", ")), st.Base.Red)
+		add("the base is red: %s; see: signalbox work show %s", show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Failing), ", ")), st.Base.Red)
 	}
 	if len(st.Base.Accepted) > 0 {
-		add("accepted on the base: %s", show.OnScreen(strings.Join(st.Base.Accepted, ", ")))
+		add("accepted on the base: %s", show.OnScreen(strings.Join(rules.ChecksInWords(st.Base.Accepted), ", ")))
 	}
 	for _, b := range st.Spending.Budgets {
 		if b.Paused {
-			add("the role %s is paused, because its budget is spent; continue with: signalbox resume", b.Role)
+			add("the role %s is paused, because its budget is spent; end the pause with: signalbox resume", b.Role)
 		}
 	}
 	if window := st.Spending.Window; window != nil && window.Ends != nil && window.Tokens >= window.Limit {

@@ -60,7 +60,7 @@ func busy() *inspect.Status {
 		},
 		Requests: []inspect.Request{
 			{Kind: inspect.RequestQuestion, ID: "Q-1", Work: "T6", Text: "Should 0.5 round to 0, which is half to even, or to 1, which is what most people expect of a calculator?", Command: "signalbox answer Q-1 TEXT"},
-			{Kind: inspect.RequestApproval, Work: "T7", Text: "is ready to merge and needs your approval of commit ddb349c", Command: "signalbox approve T7"},
+			{Kind: inspect.RequestApproval, Work: "T7", Text: "is ready to merge and needs your approval of commit ddb349c", Command: "signalbox approve T7", Also: []string{"signalbox diff T7", "signalbox reject T7 TEXT"}},
 			{Kind: inspect.RequestBudget, ID: "Q-2", Text: "the role critic has spent its budget", Command: "signalbox answer Q-2 TEXT", Answers: []string{"yes", "no"}},
 		},
 		Spending: inspect.Spending{Usage: inspect.Usage{Tokens: 1_234_567, CostMicros: 4_120_000},
@@ -95,6 +95,24 @@ func TestStatusFitsTheTerminal(t *testing.T) {
 		compareGolden(t, fmt.Sprintf("status-%dx%d", size[0], size[1]), got)
 	}
 	compareGolden(t, "status-pipe", print(t, busy(), Options{}))
+}
+
+// A status without a run says how to continue once, and fits narrow terminals.
+func TestStatusOfAStoppedRunFitsTheTerminal(t *testing.T) {
+	for _, width := range []int{200, 80, 40, 20} {
+		st := busy()
+		st.Crews, st.Continue = nil, "signalbox run plan.md"
+		st.Requests = append(st.Requests, inspect.Request{Kind: inspect.RequestFault, Text: "no run is active", Command: st.Continue})
+		got := print(t, st, Options{Width: width, Height: 50})
+		for line := range strings.Lines(got) {
+			if lipgloss.Width(strings.TrimRight(line, "\n")) > width {
+				t.Errorf("a line is too wide for %d columns: %s", width, line)
+			}
+		}
+		if words := strings.Join(strings.Fields(got), " "); strings.Count(words, "signalbox run plan.md") != 1 {
+			t.Errorf("%d columns:\n%s", width, got)
+		}
+	}
 }
 
 // With many tasks at work the screen shows what waits for somebody first.
@@ -144,13 +162,29 @@ func stripStyles(s string) string {
 
 func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 	for want, change := range map[string]func(*inspect.Status){
-		"the run is paused; continue with: signalbox resume":         func(st *inspect.Status) { st.Paused = true },
-		"the run is cancelled (enough)":                              func(st *inspect.Status) { st.Cancelled = "enough" },
-		"stuck: T1 waits for T2":                                     func(st *inspect.Status) { st.Standing, st.Reasons = rules.StandingStuck, []string{"T1 waits for T2"} },
-		"the base is red: test|linux; see: signalbox work show B-1":  func(st *inspect.Status) { st.Base = inspect.Base{Red: "B-1", Failing: []string{"test|linux"}} },
-		"a run was killed; the next one on this machine continues":   func(st *inspect.Status) { st.Crews = []inspect.Crew{{ID: "w-1"}} },
-		"the token window is used up until 12:40:00":                 func(st *inspect.Status) { st.Spending.Window.Tokens = 200_000 },
-		"there is no plan yet; load one with: signalbox run plan.md": func(st *inspect.Status) { *st = inspect.Status{Standing: rules.StandingEmpty} },
+		"the run is paused; end the pause with: signalbox resume":      func(st *inspect.Status) { st.Paused = true },
+		"the run is cancelled (enough)":                                func(st *inspect.Status) { st.Cancelled = "enough" },
+		"stuck: T1 waits for T2":                                       func(st *inspect.Status) { st.Standing, st.Reasons = rules.StandingStuck, []string{"T1 waits for T2"} },
+		"the base is red: test on linux; see: signalbox work show B-1": func(st *inspect.Status) { st.Base = inspect.Base{Red: "B-1", Failing: []string{"test|linux"}} },
+		"a run was killed; the next one on this machine continues":     func(st *inspect.Status) { st.Crews = []inspect.Crew{{ID: "w-1"}} },
+		"the token window is used up until 12:40:00":                   func(st *inspect.Status) { st.Spending.Window.Tokens = 200_000 },
+		"there is no plan yet; load one with: signalbox run plan.md":   func(st *inspect.Status) { *st = inspect.Status{Standing: rules.StandingEmpty} },
+		"\npaused; agents finish their turns · 1 run active here":      func(st *inspect.Status) { st.Paused = true },
+		"\ncancelled; agents are being stopped · 1 run active here":    func(st *inspect.Status) { st.Cancelled = "enough" },
+		"\npaused, and waiting for you · 1 run active here":            func(st *inspect.Status) { st.Paused, st.Standing = true, rules.StandingAsking },
+		"\nworking elsewhere · no run is active here\n":                func(st *inspect.Status) { st.Crews = nil },
+		"\nstopped · no run is active here; continue with: signalbox run plan.md\n": func(st *inspect.Status) {
+			st.Crews, st.Continue = nil, "signalbox run plan.md"
+		},
+		"\nwaiting for you · no run is active here; continue with: signalbox run plan.md\n": func(st *inspect.Status) {
+			st.Crews, st.Continue, st.Standing = nil, "signalbox run plan.md", rules.StandingAsking
+		},
+		"\nT4 is paused; end the pause with: signalbox resume T4\n": func(st *inspect.Status) {
+			st.Standing, st.Tasks[0].Condition = rules.StandingPaused, inspect.Paused
+		},
+		"\nT4, T5 are paused; end a pause with: signalbox resume TASK\n": func(st *inspect.Status) {
+			st.Standing, st.Tasks[0].Condition, st.Tasks[1].Condition = rules.StandingPaused, inspect.Paused, inspect.Paused
+		},
 		"no answer from the server of claude: it is tried again at 12:05:00": func(st *inspect.Status) {
 			st.RateLimits = []inspect.RateLimit{{Agent: "claude", Until: noon.Add(5 * time.Minute), Cause: rules.FailServer}}
 		},
