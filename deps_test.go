@@ -68,7 +68,7 @@ var groups = []group{
 // forTests are modules that only tests, and the packages of testSupport, may import.
 var (
 	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
-		"github.com/anishathalye/porcupine", "github.com/charmbracelet/x/vt", "github.com/chromedp/chromedp", "github.com/joeycumines/go-behaviortree"}
+		"github.com/anishathalye/porcupine", "github.com/charmbracelet/x/vt", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto", "github.com/joeycumines/go-behaviortree"}
 	testSupport = []string{"internal/core/journal/journaltest", "internal/testkit", "test"}
 )
 

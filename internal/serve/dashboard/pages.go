@@ -46,7 +46,7 @@ func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
 		}
 		if r.Kind == inspect.RequestApproval {
 			change, err := crew.ChangeOf(ctx, d.box, d.opts.Root, r.Work)
-			if err != nil {
+			if err != nil && ctx.Err() == nil { // otherwise the client has left
 				d.opts.Log.Warn("what a commit changes is not known", "work", r.Work, "error", err)
 			}
 			waits.Change = &change

@@ -5,6 +5,7 @@
 const live = document.getElementById("live");
 let pending = false;
 let fetching = false;
+let deferred = false;
 
 function say(text) {
   if (live) live.textContent = text;
@@ -12,30 +13,45 @@ function say(text) {
 
 // isEdited reports whether the user has typed something in a part of the page, or is about to.
 function isEdited(part) {
-  if (part.contains(document.activeElement) && document.activeElement.matches("textarea, input, select, button")) return true;
+  if (part.contains(document.activeElement) && document.activeElement.matches("textarea, input, select")) return true;
   return [...part.querySelectorAll("textarea")].some((t) => t.value !== t.defaultValue);
 }
 
+// replace makes a part of the page look like its next version.
 function replace(part, next) {
   if (!next || part.innerHTML === next.innerHTML) return;
-  const atEnd = part.scrollHeight - part.scrollTop - part.clientHeight < 8;
-  if (isEdited(part)) {
-    replaceAround(part, next);
+  if (part.querySelector(":active")) {
+    deferred = true; // until the click is over, which would be lost
     return;
   }
-  part.replaceChildren(...next.childNodes);
+  if (part.tagName !== next.tagName) {
+    part.replaceWith(next);
+    return;
+  }
+  const atEnd = part.scrollHeight - part.scrollTop - part.clientHeight < 8;
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  replaceAround(part, next);
+  if (focused && !focused.isConnected) twin(focused, part)?.focus({ preventScroll: true });
   if (part.hasAttribute("data-follow") && atEnd) part.scrollTop = part.scrollHeight;
 }
 
-// replaceAround leaves the children that the user edits, and adds or removes the others.
+// replaceAround replaces the children of a part, except for those in which the user types. They are not even moved: that would take the focus
+// from them. They stay if the next version does not have them any more.
 function replaceAround(part, next) {
-  const old = [...part.children];
-  const kept = old.filter(isEdited);
-  for (const child of old) if (!kept.includes(child)) child.remove();
-  for (const child of [...next.children]) {
-    const edited = kept.some((k) => k.querySelector("h2")?.textContent.split("·")[0] === child.querySelector("h2")?.textContent.split("·")[0]);
-    if (!edited) part.append(child);
+  const kept = [...part.children].filter(isEdited);
+  for (const child of [...part.childNodes]) if (!kept.includes(child)) child.remove();
+  let at = part.firstChild;
+  for (const child of [...next.childNodes]) {
+    const same = kept.find((k) => k.id && k.id === child.id);
+    if (same) at = same.nextSibling;
+    else part.insertBefore(child, at);
   }
+}
+
+// twin returns the link or button in a part that does what another one did, which was replaced.
+function twin(control, part) {
+  const does = (e) => [e.getAttribute("href"), e.getAttribute("value"), e.closest("form")?.getAttribute("action")].join("\n");
+  return [...part.querySelectorAll(control.tagName)].find((e) => does(e) === does(control));
 }
 
 async function refresh() {
@@ -46,12 +62,11 @@ async function refresh() {
   fetching = true;
   try {
     do {
-      pending = false;
+      pending = deferred = false;
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       document.title = page.title;
-      document.querySelector("header nav")?.replaceChildren(...page.querySelector("header nav").childNodes);
       for (const part of document.querySelectorAll("[data-live]")) replace(part, page.getElementById(part.id));
       document.body.dataset.shown = page.body.dataset.seq;
     } while (pending);
@@ -62,13 +77,27 @@ async function refresh() {
   }
 }
 
+// follow refreshes the page on every event. The browser connects again by itself, unless the server refused.
 function follow() {
-  if (!document.querySelector("[data-live]")) return;
-  const stream = new EventSource("/api/v1/events?after=" + document.body.dataset.seq);
-  stream.onopen = () => say("· live");
+  if (!document.querySelector("main [data-live]")) return;
+  const stream = new EventSource("/api/v1/events?after=" + (document.body.dataset.shown || document.body.dataset.seq));
+  let lost = false;
+  stream.onopen = () => {
+    say("· live");
+    if (lost) refresh(); // what failed meanwhile
+    lost = false;
+  };
   stream.onmessage = () => refresh();
-  stream.onerror = () => say("· reconnecting");
+  stream.onerror = () => {
+    say("· reconnecting");
+    lost = true;
+    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
+  };
 }
+
+document.addEventListener("pointerup", () => {
+  if (deferred) refresh();
+});
 
 // comment adds a text field below a line of the diff. Its value becomes a finding: "file:line: text".
 function comment(button) {

@@ -1,0 +1,84 @@
+package browser_test
+
+import (
+	_ "embed"
+	"testing"
+)
+
+// pages are the pages of the demo.
+var pages = []struct {
+	name, path string
+	// fails means that the page itself is an error.
+	fails bool
+	// calm means that the page has nothing that changes.
+	calm bool
+}{
+	{name: "inbox", path: "/"},
+	{name: "board", path: "/board"},
+	{name: "run", path: "/run"},
+	{name: "crew", path: "/crew"},
+	{name: "cost", path: "/cost"},
+	{name: "ledger", path: "/ledger"},
+	{name: "older ledger", path: "/ledger?before=60", calm: true},
+	{name: "event", path: "/ledger/30", calm: true},
+	{name: "task", path: "/work/T3"},
+	{name: "approval", path: "/work/T5"},
+	{name: "completed", path: "/work/T2"},
+	{name: "waiting", path: "/work/T6"},
+	{name: "diff", path: "/work/T5/diff", calm: true},
+	{name: "log", path: "/work/T3/log"},
+	{name: "no log", path: "/work/T6/log"},
+	{name: "login", path: "/login", calm: true},
+	{name: "login link", path: "/login?link=sbx_x", calm: true},
+	{name: "error", path: "/work/T99", fails: true, calm: true},
+}
+
+//go:embed testdata/look.js
+var look string
+
+// TestPages looks at every page in both colour schemes and at the width of a phone: nothing fails and nothing is loaded from elsewhere, text can
+// be read, fields and pictures have names, and the page fits.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := onSharedStage(t)
+	for _, who := range []struct {
+		name string
+		open func(*testing.T, *stage) *tab
+	}{{"logged in", loggedIn}, {"visitor", newTab}} {
+		t.Run(who.name, func(t *testing.T) {
+			t.Parallel()
+			p := who.open(t, s)
+			p.noFaults(t)
+			for _, page := range pages {
+				t.Run(page.name, func(t *testing.T) {
+					p.t = t
+					p.size(1280, 900)
+					p.open(page.path)
+					if !page.calm {
+						p.until(`document.getElementById("live").textContent.includes("live")`)
+					}
+					for _, scheme := range []string{"light", "dark"} {
+						p.scheme(scheme)
+						p.look(t, scheme, "contrast()")
+					}
+					p.look(t, "structure", "structure()")
+					p.size(390, 844)
+					p.look(t, "phone", "phone()")
+					if page.fails {
+						p.noFaults(t, "404 (Not Found)")
+					} else {
+						p.noFaults(t)
+					}
+				})
+			}
+		})
+	}
+}
+
+// look reports what a function of look.js finds.
+func (p *tab) look(t *testing.T, where, call string) {
+	t.Helper()
+	for _, fault := range eval[[]string](p, "(() => {"+look+"\nreturn "+call+"})()") {
+		t.Errorf("%s: %s", where, fault)
+	}
+}
