@@ -21,6 +21,9 @@ func digestOwn(box string) (string, error) {
 	}
 	files := map[string][]byte{}
 	add := func(name string) error {
+		if len(files) == maxFiles {
+			return fmt.Errorf("the configuration of the box names more than %d files", maxFiles)
+		}
 		text, err := durable.ReadRegular(name, maxFile)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

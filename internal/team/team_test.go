@@ -4,6 +4,7 @@ package team
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -308,7 +309,19 @@ func TestTrustInABox(t *testing.T) {
 		"a tree":                func(p *project) { p.write(".signalbox/a.lua", "evil") },
 		"a tree of the project": func(p *project) { p.write("b.lua", "evil") },
 		"a prompt":              func(p *project) { p.write(".signalbox/ask/identity.md", "evil") },
-		"a new prompt":          func(p *project) { p.write(".signalbox/ask/new.md", "evil") },
+		"many trees": func(p *project) {
+			many := "models: {m: {provider: openai, model: x}}\nagents:\n"
+			for i := range maxFiles + 1 {
+				name := fmt.Sprintf("t%d.lua", i)
+				p.write(".signalbox/"+name, "x")
+				many += fmt.Sprintf("  a%d: {tree: %s}\n", i, name)
+			}
+			p.write(".signalbox/signalbox.yaml", many)
+			if s := p.read(); s.Own != "" {
+				p.t.Error("a box that names too many files has a digest")
+			}
+		},
+		"a new prompt": func(p *project) { p.write(".signalbox/ask/new.md", "evil") },
 		"a pipe": func(p *project) {
 			p.check(os.Remove(filepath.Join(p.box, "a.lua")))
 			p.check(syscall.Mkfifo(filepath.Join(p.box, "a.lua"), 0o600))

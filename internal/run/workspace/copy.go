@@ -173,14 +173,15 @@ func (r *Repo) included(ctx context.Context, tracked bool) (map[string]bool, err
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular() || info.Size() > maxIncludes:
-		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", name, maxIncludes)
 	}
 	if !tracked {
 		// On some systems a name that differs only in case is the same file.
 		if known, err := r.listFiles(ctx, "ls-files", "-z", "--cached", "--", ":(top,icase,literal)"+IncludeFile); err != nil || len(known) > 0 {
 			return nil, err
 		}
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxIncludes {
+		return nil, fmt.Errorf("%s is not a regular file of at most %d bytes", name, maxIncludes)
 	}
 	names, err := r.listFiles(ctx, "ls-files", "-z", "--others", "--ignored", "--exclude-from="+name)
 	return setOf(names), err

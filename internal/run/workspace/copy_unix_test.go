@@ -190,6 +190,20 @@ func TestExcludePatterns(t *testing.T) {
 	}
 }
 
+// An IncludeFile that came with the repository does not stop anything, whatever it is.
+func TestTrackedIncludeFileThatIsNoFile(t *testing.T) {
+	k := copyKit(t)
+	link(t, k.dir, "/etc/passwd", IncludeFile)
+	if _, _, err := k.CopyIgnored(t.Context(), k.open("T1").Dir, CopyOptions{}); err == nil {
+		t.Error("a link of the user is followed, or ignored without a word")
+	}
+	gitRun(t, k.dir, "add", "--force", IncludeFile)
+	k.commit("link")
+	if copied, _, err := k.CopyIgnored(t.Context(), k.open("T2").Dir, CopyOptions{}); err != nil || len(copied) > 0 {
+		t.Errorf("copied %q, %v", copied, err)
+	}
+}
+
 // Whatever a task has in the place of a file or its folders, the others are copied, and nothing is written through a link.
 func TestCopyIntoHostileWorktree(t *testing.T) {
 	for name, test := range map[string]struct {
