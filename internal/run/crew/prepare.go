@@ -147,7 +147,8 @@ func (s *session) passesOnBase(ctx context.Context, number int) (passes bool) {
 
 // trySetupOn runs the setup commands up to one on a commit. The error is errSetupFailed if one fails.
 func (s *session) trySetupOn(ctx context.Context, commit string, last int) (err error) {
-	scratch, err := s.crew.project.Repo.OpenScratch(ctx, s.work+"-base", commit)
+	sum := sha256.Sum256([]byte(s.work)) // the id of a task, which an agent can choose, may be as long as a name can be
+	scratch, err := s.crew.project.Repo.OpenScratch(ctx, "base-"+hex.EncodeToString(sum[:8]), commit)
 	if err != nil {
 		return err
 	}

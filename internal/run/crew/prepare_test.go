@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 )
@@ -227,6 +228,38 @@ on developer T1 attempt 2:
 		t.Errorf("the setup command counts as running: %q", got)
 	}
 	wantIn(t, s.prompts("T1", "developer")[1], "The folder is not ready to work in: setup modules fails: exit status 7: the list is bad. The command passes on the base branch")
+}
+
+// Nor does a task with the longest id that there is.
+func TestSetupFailureOfALongTask(t *testing.T) {
+	id := strings.Repeat("T", signalbox.MaxID)
+	s := set(t, scene{git: true, plan: task(id), options: Options{LeaveQuestions: true},
+		settings: "setup: [{name: modules, command: 'test ! -e bad'}]\nchecks: [{name: unit, command: 'true'}]\n",
+		script:   "\non developer * attempt 1:\n    write bad x\n    signal READY_FOR_REVIEW: {task}\non developer * attempt 2:\n    run rm bad\n    write good x\n    signal READY_FOR_REVIEW: {task}\n"})
+	s.run()
+	if n := len(all[rules.QuestionAsked](s, "")); n > 0 {
+		t.Errorf("%d questions", n)
+	}
+}
+
+// In a shared folder, agents and checks cannot change the team's configuration.
+func TestTeamFilesCannotBeChanged(t *testing.T) {
+	needSandbox(t)
+	const attack = "echo evil >signalbox.yaml; rm -f signalbox.yaml; mv signalbox.yaml other; ln -sf /etc/passwd signalbox.yaml; mv agent.sh signalbox.yaml; truncate -s 0 signalbox.yaml; chmod 777 signalbox.yaml;" +
+		" rm -rf prompts; echo evil >prompts/critic.md; mkdir -p x && mv x signalbox.yaml; true"
+	s := set(t, scene{plan: task("T1"), options: Options{LeaveQuestions: true},
+		settings: "sandbox: enforce\nroles: {developer: {agent: shell}, critic: {agent: shell}, auditor: {agent: shell}}\nchecks: [{name: unit, command: '" + attack + "'}]\n",
+		files: map[string]string{"signalbox.yaml": "slots: 1\n", "prompts/critic.md": "be strict\n",
+			"agent.sh": "cat >/dev/null\n(" + attack + ") 2>/dev/null\ncase $SIGNALBOX_ROLE in\ndeveloper) touch done; echo READY_FOR_REVIEW: $SIGNALBOX_WORK;;\n" +
+				"critic) echo REVIEW_PASSED: $SIGNALBOX_WORK;;\nauditor) echo AUDIT_PASSED: $SIGNALBOX_WORK;;\nesac\n"}})
+	s.box.Config.TeamFiles = []string{filepath.Join(s.root, "signalbox.yaml"), filepath.Join(s.root, "prompts", "critic.md")}
+	s.run()
+	if got := s.file("done") + s.file("signalbox.yaml") + s.file("prompts/critic.md"); got != "slots: 1\nbe strict\n" {
+		t.Errorf("the files have %q", got)
+	}
+	if info, err := os.Lstat(filepath.Join(s.root, "signalbox.yaml")); err != nil || info.Mode().Perm()&0o022 != 0 {
+		t.Errorf("%v, %v", info, err)
+	}
 }
 
 // What an agent leaves in its home folder cannot stop the run either.
