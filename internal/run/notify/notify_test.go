@@ -665,3 +665,43 @@ func TestPullRequests(t *testing.T) {
 		t.Errorf("got %+v", m)
 	}
 }
+
+// A notification that could not be delivered is not sent any more once it is settled: the merge was approved, or the run continues.
+func TestSettledIsNotSent(t *testing.T) {
+	for name, each := range map[string]struct {
+		settings string
+		begin    func(k *kit)
+		settle   rules.Command
+	}{
+		"approval": {"approve: merge\n", func(k *kit) { k.advance() }, rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "ann"}},
+		"stuck": {"", func(k *kit) {
+			k.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "ann"})
+			k.advance()
+		}, rules.Order{What: rules.OrderRetry, Work: "T1", Actor: "ann"}},
+		"question": {"", func(k *kit) { k.ask("Why?") }, rules.AnswerQuestion{Question: "Q-1", Answer: "because", Actor: "ann"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			down := true
+			server, got := receiver(t, func(int) int {
+				if down {
+					return http.StatusForbidden
+				}
+				return http.StatusOK
+			})
+			k := newKit(t, each.settings+"notify: {webhook: '"+server.URL+"'}\n", false, "T1")
+			each.begin(k)
+			if left := k.send(); len(left) != 1 || left[0].Messages != 1 {
+				t.Fatalf("left %+v", left)
+			}
+			if m := decode(t, next(t, got)); string(m.Event) != name {
+				t.Fatalf("got %+v", m)
+			}
+			down = false
+			k.do(each.settle)
+			if left := k.send(); left != nil {
+				t.Fatalf("left %+v", left)
+			}
+			wantNone(t, got)
+		})
+	}
+}
