@@ -194,7 +194,7 @@ func stopServers() {
 	servers.Range(func(s, _ any) bool { s.(*stage).stop(); return true })
 }
 
-var served = regexp.MustCompile(`serving the dashboard at (\S+)[\s\S]*to log in, open (\S+)`)
+var served = regexp.MustCompile(`serving the dashboard at ([^\s,]+)[\s\S]*to log in, open (\S+)`)
 
 // serve starts the server.
 func (s *stage) serve(listen string) error {
