@@ -16,6 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
 )
 
@@ -430,5 +431,19 @@ func TestTimelineFoldsIdleTime(t *testing.T) {
 	}
 	if moment := newTimeline([]span{{From: noon, To: noon}}); moment.Bars[0].Width != minBarWidth {
 		t.Errorf("a session without a duration: %+v", moment.Bars[0])
+	}
+}
+
+// TestWords checks that the pages name every standing and every condition in words.
+func TestWords(t *testing.T) {
+	standings := []rules.Standing{rules.StandingEmpty, rules.StandingWorking, rules.StandingAsking, rules.StandingLimited, rules.StandingWaiting, rules.StandingPaused,
+		rules.StandingStuck, rules.StandingComplete, inspect.StandingByHand}
+	for _, s := range standings {
+		if got := standing(string(s)); got == "" || strings.Contains(got, "_") {
+			t.Errorf("standing %s: %q", s, got)
+		}
+	}
+	if got := condition(inspect.NeedsApproval); got != "needs approval" {
+		t.Errorf("condition: %q", got)
 	}
 }

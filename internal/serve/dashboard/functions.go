@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
@@ -16,20 +17,21 @@ import (
 // functions returns the functions of the templates.
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"words":    text.PrintableLines,
-		"line":     show.OneLine,
-		"ago":      func(t time.Time) string { return ago(now(), t) },
-		"clock":    func(t time.Time) string { return t.UTC().Format("15:04:05") },
-		"stamp":    func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"dollars":  show.Dollars,
-		"tokens":   show.Tokens,
-		"seconds":  func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) },
-		"short":    func(hash string) string { return hash[:min(7, len(hash))] },
-		"lamp":     lamp,
-		"standing": standing,
-		"plural":   text.Count,
-		"title":    phaseTitle,
-		"percent":  percent,
+		"words":     text.PrintableLines,
+		"line":      show.OneLine,
+		"ago":       func(t time.Time) string { return ago(now(), t) },
+		"clock":     func(t time.Time) string { return t.UTC().Format("15:04:05") },
+		"stamp":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"dollars":   show.Dollars,
+		"tokens":    show.Tokens,
+		"seconds":   func(s float64) string { return show.Duration(time.Duration(s * float64(time.Second))) },
+		"short":     func(hash string) string { return hash[:min(7, len(hash))] },
+		"lamp":      lamp,
+		"standing":  standing,
+		"condition": condition,
+		"plural":    text.Count,
+		"title":     phaseTitle,
+		"percent":   percent,
 	}
 }
 
@@ -58,8 +60,21 @@ func lamp(c inspect.Condition) string {
 
 // standing says how the run is, for people.
 func standing(s string) string {
-	return map[string]string{"working": "running", "waiting": "waiting", "stuck": "stuck", "paused": "paused", "complete": "complete", "cancelled": "cancelled", "by_hand": "by hand", "empty": "no work yet"}[s]
+	switch s {
+	case string(rules.StandingWorking):
+		return "running"
+	case string(rules.StandingAsking):
+		return "waits for you"
+	case string(rules.StandingLimited):
+		return "waits for a limit to end"
+	case string(rules.StandingEmpty):
+		return "no work yet"
+	}
+	return strings.ReplaceAll(s, "_", " ")
 }
+
+// condition returns what a task is doing, in words.
+func condition(c inspect.Condition) string { return strings.ReplaceAll(string(c), "_", " ") }
 
 // phaseTitle returns a phase in words.
 func phaseTitle(p signalbox.Phase) string {

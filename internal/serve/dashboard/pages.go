@@ -61,6 +61,7 @@ type boardPage struct {
 	Plans    []inspect.Plan
 	Plan     string
 	Stations []station
+	Empty    bool // there is no work at all
 }
 
 // station is a phase with the work that is in it.
@@ -70,7 +71,7 @@ type station struct {
 }
 
 func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
-	page := boardPage{Plan: r.URL.Query().Get("plan")}
+	page := boardPage{Plan: r.URL.Query().Get("plan"), Empty: true}
 	phases := []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted}
 	for _, phase := range phases {
 		page.Stations = append(page.Stations, station{Phase: phase})
@@ -79,6 +80,7 @@ func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
 	d.box.Engine.View(func(s *rules.State) {
 		page.Plans = inspect.NewStatus(s, now).Plans
 		for w := range s.Works() {
+			page.Empty = false
 			t := inspect.NewTask(s, w, now)
 			if page.Plan != "" && t.Plan != page.Plan {
 				continue

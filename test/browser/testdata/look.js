@@ -71,6 +71,7 @@ function structure() {
   const faults = [];
   if (document.documentElement.lang !== "en") faults.push("html has no lang");
   if (!document.title.trim()) faults.push("no title");
+  if (document.getElementById("standing")?.textContent.trim() === "") faults.push("the page does not say how the run is");
   if (document.querySelectorAll("h1").length !== 1) faults.push(document.querySelectorAll("h1").length + " h1");
   if (document.querySelectorAll("main").length !== 1) faults.push(document.querySelectorAll("main").length + " main");
   for (const field of document.querySelectorAll("textarea, select, input:not([type=hidden])")) if (!name(field)) faults.push("no label: " + where(field));
