@@ -359,7 +359,6 @@ func TestReadALongTranscript(t *testing.T) {
 // A screen that only shows a run can be read, and decides nothing.
 func TestWatchedScreenDecidesNothing(t *testing.T) {
 	o := operate(t)
-	o.screen.o.Actor = ""
 	o.drawing.watch, o.drawing.readOnly = true, true
 	o.shows("signalbox answer Q-1 TEXT", "signalbox approve T2", "q leave")
 	for _, key := range []string{"a", "x", "r", "t", "p"} {
