@@ -54,7 +54,7 @@ func (c *diffCommand) Run(p *program) error {
 				return err
 			}
 			if printed.Empty() {
-				p.notef("%s changes nothing", w.ID)
+				p.notef("%s", d.Empty())
 			}
 			return printed.Close()
 		})

@@ -64,6 +64,13 @@ func (w *terminalWorld) piped(stdin string, args ...string) string {
 // onTerminal runs the program with both outputs on a terminal, and returns what the terminal got.
 func (w *terminalWorld) onTerminal(term, stdin string, args ...string) string {
 	w.t.Helper()
+	out, _ := w.endsOnTerminal(term, stdin, args...)
+	return out
+}
+
+// endsOnTerminal is onTerminal with the exit status.
+func (w *terminalWorld) endsOnTerminal(term, stdin string, args ...string) (out string, status int) {
+	w.t.Helper()
 	cmd := w.command(stdin, append([]string{"signalbox"}, args...)...)
 	cmd.Env = append(cmd.Env, "TERM="+term)
 	if term == "dumb" {
@@ -79,12 +86,12 @@ func (w *terminalWorld) onTerminal(term, stdin string, args ...string) string {
 		w.t.Fatal(err)
 	}
 	slave.Close()
-	out, err := io.ReadAll(master)
+	text, err := io.ReadAll(master)
 	if err != nil && !errors.Is(err, syscall.EIO) { // the other end was closed
 		w.t.Fatal(err)
 	}
-	cmd.Wait() // the exit status does not matter
-	return string(out)
+	cmd.Wait() // it is in the state of the process
+	return string(text), cmd.ProcessState.ExitCode()
 }
 
 // openTerminal returns both ends of a pseudo-terminal that changes nothing of what is written to it.

@@ -71,8 +71,11 @@ func (d *TaskDiff) commits(ctx context.Context) (from, to string, err error) {
 	}
 	to = d.details.Commit
 	if to == "" {
-		return "", "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("nothing of %s is saved yet", d.details.ID),
-			Hint: "signalbox diff " + d.details.ID + " --working shows what a running agent has changed"}
+		hint := notStarted
+		if _, err := d.review.TreeHead(ctx, d.details.ID); err == nil {
+			hint = "signalbox diff " + d.details.ID + " --working shows what its agent has changed so far"
+		}
+		return "", "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("nothing of %s is saved yet", d.details.ID), Hint: hint}
 	}
 	base, err := d.baseCommit(ctx)
 	if err != nil {
@@ -92,14 +95,14 @@ func (d *TaskDiff) baseCommit(ctx context.Context) (string, error) {
 
 // workingBase returns the commit that the working copy is compared with.
 func (d *TaskDiff) workingBase(ctx context.Context) (string, error) {
-	if d.details.Commit != "" {
-		return d.details.Commit, nil
-	}
-	head, err := d.review.TreeHead(ctx, d.details.ID)
+	base, err := d.baseCommit(ctx)
 	if err != nil {
 		return "", err
 	}
-	base, err := d.baseCommit(ctx)
+	if d.details.Commit != "" {
+		return d.review.WorkingBase(ctx, d.details.ID, d.details.Commit, base)
+	}
+	head, err := d.review.TreeHead(ctx, d.details.ID)
 	if err != nil {
 		return "", err
 	}
@@ -119,15 +122,33 @@ func (d *TaskDiff) NotSaved(ctx context.Context) string {
 	if len(files) == 1 {
 		verb = "is"
 	}
-	if t := d.details.Task; t != nil && t.Worker != nil {
+	if t := d.details.Task; t != nil && t.Worker != nil && (t.Worker.Role == signalbox.RoleDeveloper || t.Worker.Role == signalbox.RoleRemediation) { // others work in copies
 		whose = "; " + text.WithArticle(t.Worker.Name()) + " is working on it"
 	}
 	return fmt.Sprintf("%s in the working copy of %s %s not saved%s: see signalbox diff %s --working", text.Count(len(files), "changed file"), d.details.ID, verb, whose, d.details.ID)
 }
 
-func (d *TaskDiff) explain(err error) error {
-	if errors.Is(err, workspace.ErrNoTree) {
-		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has no working copy on this machine", d.details.ID), Hint: "signalbox diff " + d.details.ID + " shows what was saved"}
+// notStarted is the hint for a task that has nothing to show.
+const notStarted = "no agent has worked on it here yet; signalbox status shows what the run does"
+
+// Empty says that the diff is empty.
+func (d *TaskDiff) Empty() string {
+	if d.working {
+		return "everything in the working copy of " + d.details.ID + " is saved: see signalbox diff " + d.details.ID
 	}
-	return err
+	return d.details.ID + " changes nothing"
+}
+
+func (d *TaskDiff) explain(err error) error {
+	if !errors.Is(err, workspace.ErrNoTree) {
+		return err
+	}
+	hint := notStarted
+	switch {
+	case d.details.Merged != nil:
+		hint = "it is merged; signalbox diff " + d.details.ID + " shows what was merged"
+	case d.details.Commit != "":
+		hint = "signalbox diff " + d.details.ID + " shows what was saved"
+	}
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s has no working copy on this machine", d.details.ID), Hint: hint}
 }

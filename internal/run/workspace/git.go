@@ -139,10 +139,11 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	}
 	ours := filepath.Dir(c.dir) == r.folder
 	var stdout, stderrText bytes.Buffer
+	reader := &firstError{w: c.stdout}
 	in := git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers, Network: c.network,
 		Stdin: bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
 	if c.stdout != nil {
-		in.Stdout = c.stdout
+		in.Stdout = reader
 	}
 	if c.inherit != nil && runtime.GOOS != "windows" { // which has no inherited files
 		in.Inherit = []*os.File{c.inherit.file}
@@ -151,6 +152,8 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	exit := (*exec.ExitError)(nil)
 	switch {
 	case err == nil:
+	case reader.err != nil: // git was ended because nobody takes its output, which says nothing about git
+		err = reader.err
 	case errors.Is(err, git.ErrSpecialFile) && ours:
 		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}
 	case errors.Is(err, git.ErrTooLong) && ours:
@@ -162,6 +165,20 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 		err = &gitError{command: c.args[0], status: -1, stderr: stderrText.String(), err: err}
 	}
 	return stdout.String(), stderrText.String(), err
+}
+
+// firstError is a writer that remembers its first error.
+type firstError struct {
+	w   io.Writer
+	err error
+}
+
+func (f *firstError) Write(b []byte) (int, error) {
+	n, err := f.w.Write(b)
+	if f.err == nil {
+		f.err = err
+	}
+	return n, err
 }
 
 var lockPattern = regexp.MustCompile(`Unable to create '([^\n]+\.lock)': File exists`)

@@ -101,6 +101,9 @@ func (v *Review) tree(task string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
 		return "", ErrNoTree
 	}
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); errors.Is(err, fs.ErrNotExist) {
+		return "", ErrNoTree // it is being created or removed
+	}
 	return dir, err
 }
 
@@ -114,15 +117,47 @@ func (v *Review) TreeHead(ctx context.Context, task string) (string, error) {
 	return state.commit, err
 }
 
-// Uncommitted returns the files of a task's worktree that are changed or new, and not committed. It returns ErrNoTree if there is no
+// Uncommitted returns the files of a task's worktree that are changed or new, and that Save would commit. It returns ErrNoTree if there is no
 // worktree.
 func (v *Review) Uncommitted(ctx context.Context, task string) ([]string, error) {
+	state, err := v.state(ctx, task)
+	return state.files, err
+}
+
+// state returns the state of a task's worktree, without what was put into it to make it ready.
+func (v *Review) state(ctx context.Context, task string) (state treeState, err error) {
 	dir, err := v.tree(task)
 	if err != nil {
-		return nil, err
+		return state, err
 	}
-	state, err := v.repo.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=dirty")
-	return state.files, err
+	if state, err = v.repo.status(ctx, dir, "--untracked-files=all", "--ignore-submodules=dirty"); err != nil {
+		return state, err
+	}
+	t := &Tree{Task: task, Dir: dir, repo: v.repo}
+	return state, t.leaveOut(&state)
+}
+
+// WorkingBase returns the commit that a worktree is compared with to see what its author has not saved yet: saved, or the merge with which
+// the base came into the worktree after that. base is the commit of the base.
+func (v *Review) WorkingBase(ctx context.Context, task, saved, base string) (string, error) {
+	head, err := v.TreeHead(ctx, task)
+	if err != nil {
+		return "", err
+	}
+	merge, err := v.repo.git(ctx, v.repo.Root, "rev-list", "--first-parent", "--merges", "--max-count=1", "--parents", "--end-of-options", head, "^"+saved+"^{commit}")
+	if err != nil {
+		return "", v.explain(err, saved)
+	}
+	commits := strings.Fields(merge)
+	if len(commits) != 3 {
+		return saved, nil
+	}
+	if _, err := v.repo.git(ctx, v.repo.Root, "merge-base", "--is-ancestor", "--end-of-options", commits[2], base+"^{commit}"); status(err) == 1 {
+		return saved, nil // an agent has merged something else
+	} else if err != nil {
+		return "", v.explain(err, base)
+	}
+	return commits[0], nil
 }
 
 // maxNewFiles is how many new files DiffWorking shows.
@@ -130,29 +165,95 @@ const maxNewFiles = 200
 
 // DiffWorking writes what changed from a commit to the worktree of a task: what the agent has not saved yet, with new files.
 func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string, o DiffOptions) error {
-	dir, err := v.tree(task)
+	state, err := v.state(ctx, task)
 	if err != nil {
 		return err
 	}
-	if _, err := v.repo.run(ctx, call{dir: dir, args: append(o.args("diff"), "--end-of-options", from+"^{commit}", "--"), stdout: w}); err != nil {
-		return v.explain(err, from)
-	}
-	out, err := v.repo.git(ctx, dir, "ls-files", "--others", "--exclude-standard", "-z")
+	index, remove, err := v.copyIndex(ctx, task)
 	if err != nil {
 		return err
 	}
-	files := strings.Split(strings.TrimSuffix(out, "\x00"), "\x00")
-	if out == "" {
-		return nil
-	}
-	for _, name := range files[:min(len(files), maxNewFiles)] {
-		_, err := v.repo.run(ctx, call{dir: dir, args: append(o.args("diff"), "--no-index", "--", os.DevNull, name), stdout: w})
-		if err != nil && status(err) != 1 { // 1 means that they differ
+	defer remove()
+	files := state.untracked[:min(len(state.untracked), maxNewFiles)]
+	if len(files) > 0 {
+		args := []string{"add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"}
+		// It stores an empty blob, elsewhere because looking must change nothing in the repository.
+		env := append([]string{"GIT_OBJECT_DIRECTORY=" + index.objects, "GIT_LITERAL_PATHSPECS=1"}, index.env...)
+		call := call{dir: index.dir, args: args, env: env, stdin: nulTerminated(files)}
+		if _, err := v.repo.run(ctx, call); err != nil {
 			return err
 		}
 	}
-	if more := len(files) - maxNewFiles; more > 0 {
+	if _, err := v.repo.run(ctx, call{dir: index.dir, args: append(o.args("diff"), "--end-of-options", from+"^{commit}", "--"), env: index.env, stdout: w}); err != nil {
+		return v.explain(err, from)
+	}
+	if more := len(state.untracked) - len(files); more > 0 {
 		_, err = fmt.Fprintf(w, "… and %d more new files\n", more)
 	}
 	return err
+}
+
+// copiedIndex is a copy of the index of a worktree.
+type copiedIndex struct {
+	dir     string   // of the worktree
+	env     []string // in which git uses the copy
+	objects string   // a folder for objects that are not kept
+}
+
+// copyIndex copies the index of a task's worktree. In the copy no file is hidden from git, as an agent may have done in its own.
+func (v *Review) copyIndex(ctx context.Context, task string) (c copiedIndex, remove func(), err error) {
+	if c.dir, err = v.tree(task); err != nil {
+		return c, nil, err
+	}
+	gitDir, err := v.repo.gitDir(c.dir)
+	if err != nil {
+		return c, nil, err
+	}
+	temp, err := os.MkdirTemp("", "signalbox-index-")
+	if err != nil {
+		return c, nil, err
+	}
+	remove = func() { os.RemoveAll(temp) }
+	defer func() {
+		if err != nil {
+			remove()
+		}
+	}()
+	content, err := os.ReadFile(filepath.Join(gitDir, "index"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(temp, "index"), content, 0o600)
+	}
+	c.objects = filepath.Join(temp, "objects")
+	if err == nil {
+		err = os.Mkdir(c.objects, 0o700)
+	}
+	if err != nil {
+		return c, nil, err
+	}
+	c.env = []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
+	err = v.unhide(ctx, c)
+	return c, remove, err
+}
+
+// unhide clears the flags with which files are hidden from git.
+func (v *Review) unhide(ctx context.Context, c copiedIndex) error {
+	out, err := v.repo.run(ctx, call{dir: c.dir, args: []string{"ls-files", "-v", "-z"}, env: c.env})
+	if err != nil {
+		return err
+	}
+	var hidden []string
+	for entry := range strings.SplitSeq(out, "\x00") {
+		if mark, name, _ := strings.Cut(entry, " "); isHidden(mark) {
+			hidden = append(hidden, name)
+		}
+	}
+	if hidden == nil {
+		return nil
+	}
+	for _, flag := range []string{"--no-skip-worktree", "--no-assume-unchanged"} { // git accepts only one at a time
+		if _, err := v.repo.run(ctx, call{dir: c.dir, stdin: nulTerminated(hidden), args: []string{"update-index", flag, "-z", "--stdin"}, env: c.env}); err != nil {
+			return err
+		}
+	}
+	return nil
 }

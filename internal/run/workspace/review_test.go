@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -87,6 +88,112 @@ func TestReviewShowsWhatIsNotSaved(t *testing.T) {
 	}
 	if err := v.DiffWorking(t.Context(), &diff, "../../etc", head, DiffOptions{}); err == nil {
 		t.Error("it leaves the folder")
+	}
+}
+
+// The list of files is one list, with new files. A file that an agent hides from git is shown, and what was put into the worktree to make it
+// ready is not.
+func TestReviewListsWhatIsNotSaved(t *testing.T) {
+	k := newKit(t, map[string]string{"a.txt": "one\n", "hidden.txt": "one\n", "skipped.txt": "one\n"})
+	tree := k.open("T1")
+	write(t, tree.Dir, map[string]string{"a.txt": "changed\n", "hidden.txt": "changed\n", "skipped.txt": "changed\n", "new.txt": "new\n", "*": "literal\n", "copied": "secret\n", "left": "by setup\n"})
+	gitRun(t, tree.Dir, "update-index", "--assume-unchanged", "hidden.txt")
+	gitRun(t, tree.Dir, "update-index", "--skip-worktree", "skipped.txt")
+	p, err := tree.Preparation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Copied = []string{"copied"}
+	p.Leave(tree.Dir, []string{"left"})
+	if err := p.Save(); err != nil {
+		t.Fatal(err)
+	}
+	v := k.review()
+	var list strings.Builder
+	if err := v.DiffWorking(t.Context(), &list, "T1", k.base(), DiffOptions{Stat: true}); err != nil {
+		t.Fatal(err)
+	}
+	if got := list.String(); strings.Count(got, " changed, ") != 1 || !strings.Contains(got, " 5 files changed, 5 insertions(+), 3 deletions(-)\n") || strings.Contains(got, "copied") || strings.Contains(got, "left") {
+		t.Errorf("the list is\n%s", got)
+	}
+	if files, err := v.Uncommitted(t.Context(), "T1"); err != nil || slices.Contains(files, "left") || slices.Contains(files, "copied") {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// What came with the base is not what the agent has changed.
+func TestReviewLeavesOutTheBase(t *testing.T) {
+	k := newKit(t, map[string]string{"a.txt": "one\n", "b.txt": "one\n"})
+	tree := k.work("T1", map[string]string{"a.txt": "saved\n"})
+	saved, _, err := tree.Save(t.Context(), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, k.dir, map[string]string{"b.txt": "from the base\n"})
+	k.commit("base")
+	v := k.review()
+	if from, err := v.WorkingBase(t.Context(), "T1", saved, k.base()); err != nil || from != saved {
+		t.Errorf("before the merge: %s, %v", from, err)
+	}
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-edit", "main")
+	write(t, tree.Dir, map[string]string{"a.txt": "by the agent\n"})
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-a", "-m", "by the agent")
+	from, err := v.WorkingBase(t.Context(), "T1", saved, k.base())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var diff strings.Builder
+	if err := v.DiffWorking(t.Context(), &diff, "T1", from, DiffOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := diff.String(); strings.Contains(got, "from the base") || !strings.Contains(got, "\n-saved\n+by the agent\n") {
+		t.Errorf("the diff is\n%s", got)
+	}
+	// A merge of something else is the agent's own.
+	gitRun(t, tree.Dir, "checkout", "-q", "-b", "other", saved)
+	write(t, tree.Dir, map[string]string{"c.txt": "other\n"})
+	gitRun(t, tree.Dir, "add", "c.txt")
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "other")
+	gitRun(t, tree.Dir, "checkout", "-q", "--detach", saved)
+	gitRun(t, tree.Dir, "-c", "user.name=a", "-c", "user.email=a@b", "merge", "-q", "--no-ff", "--no-edit", "other")
+	if from, err := v.WorkingBase(t.Context(), "T1", saved, k.base()); err != nil || from != saved {
+		t.Errorf("after a merge of another branch: %s, %v", from, err)
+	}
+}
+
+// A folder that is not a worktree, or not yet, is none.
+func TestReviewWithoutAWorktree(t *testing.T) {
+	k := newKit(t, map[string]string{"a.txt": "one\n"})
+	if err := os.MkdirAll(filepath.Join(k.folder, "T1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.review().DiffWorking(t.Context(), io.Discard, "T1", k.base(), DiffOptions{}); !errors.Is(err, ErrNoTree) {
+		t.Error(err)
+	}
+}
+
+// closedReader is a reader of a diff that has seen enough.
+type closedReader struct{ read int }
+
+var errClosed = errors.New("closed")
+
+func (c *closedReader) Write(b []byte) (int, error) {
+	if c.read++; c.read > 1 {
+		return 0, errClosed
+	}
+	return len(b), nil
+}
+
+// A reader that closes a large diff is not a failure of git.
+func TestReviewReportsAClosedReader(t *testing.T) {
+	k := newKit(t, map[string]string{"a.txt": "one\n"})
+	tree := k.work("T1", map[string]string{"a.txt": strings.Repeat("a line that is long enough for the pipe to fill up\n", 100_000)})
+	commit, _, err := tree.Save(t.Context(), "work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.review().Diff(t.Context(), &closedReader{}, k.base(), commit, DiffOptions{}); !errors.Is(err, errClosed) {
+		t.Errorf("%v", err)
 	}
 }
 

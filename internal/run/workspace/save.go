@@ -85,7 +85,7 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 	var hidden, missing []string
 	for entry := range strings.SplitSeq(out, "\x00") {
 		mark, name, _ := strings.Cut(entry, " ")
-		if mark == "" || mark != "S" && mark == strings.ToUpper(mark) { // a lower-case letter means assume-unchanged
+		if !isHidden(mark) {
 			continue
 		}
 		hidden = append(hidden, name)
@@ -109,6 +109,10 @@ func (t *Tree) unhideFiles(ctx context.Context) error {
 	}
 	return nil
 }
+
+// isHidden reports whether a mark of git ls-files -v means that changes to a file are hidden: S means skip-worktree, and a lower-case letter
+// assume-unchanged.
+func isHidden(mark string) bool { return mark != "" && (mark == "S" || mark != strings.ToUpper(mark)) }
 
 // nulTerminated formats names for the option -z of git.
 func nulTerminated(names []string) []byte {
