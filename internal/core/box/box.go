@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -31,6 +32,8 @@ type Options struct {
 	KeyFile string
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
+	// Now returns the time; nil means the system clock.
+	Now func() time.Time
 	// Load returns the configuration for the box in a folder; nil means config.Load.
 	Load func(ctx context.Context, dir string) (*config.Config, error)
 }
@@ -227,7 +230,7 @@ func newBox(ctx context.Context, l *Ledger) (*Box, error) {
 		l.Close()
 		return nil, err
 	}
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Log: l.options.Log})
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 	if err != nil {
 		l.Close()
 		return nil, err

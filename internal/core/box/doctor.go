@@ -301,7 +301,7 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	d.checkKey(l)
 	// The checkpoint comes first, because other processes may append and sign meanwhile.
 	last, checkpointErr := d.checkpoint(l)
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Log: l.options.Log})
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 	if err != nil {
 		d.fault(Problem, "ledger", err, "run signalbox ledger verify, and restore the box from a backup")
 		return

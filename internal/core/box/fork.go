@@ -18,7 +18,7 @@ import (
 func (b *Box) Fork(ctx context.Context) (*Box, error) {
 	l := *b.Ledger
 	l.Journal = &fork{Journal: b.Journal, base: b.Engine.Tail().Seq, blobs: map[signalbox.Hash][]byte{}}
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Log: l.options.Log})
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,14 @@ package progress
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -16,10 +19,12 @@ import (
 func TestWatchingAnotherProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), box.FolderName)
 	opts := &box.Options{KeyFile: filepath.Join(t.TempDir(), "key")}
+	later := *opts
+	later.Now = func() time.Time { return time.Now().Add(time.Hour) }
 	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
 		t.Fatal(err)
 	}
-	open := func(open func(context.Context, string, *box.Options) (*box.Box, error)) *box.Box {
+	open := func(open func(context.Context, string, *box.Options) (*box.Box, error), opts *box.Options) *box.Box {
 		b, err := open(t.Context(), dir, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -27,11 +32,21 @@ func TestWatchingAnotherProcess(t *testing.T) {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	run, watched := open(box.Open), open(box.OpenReadOnly)
+	run := open(box.Open, opts)
+	for _, c := range []rules.Command{rules.OpenWork{Work: "w0", Actor: "ann"}, rules.Claim{Work: "w0", Role: signalbox.RoleDeveloper, Session: "s1", Actor: "ann", Lease: "l1"}} {
+		if _, err := run.Engine.Do(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watched := open(box.OpenReadOnly, &later) // for it the lease has expired
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	ended := make(chan error, 2)
-	go func() { ended <- watched.Engine.Observe(ctx) }()
+	go func() {
+		err := watched.Engine.Observe(ctx)
+		cancel()
+		ended <- err
+	}()
 	go func() {
 		err := New(watched, Options{JSON: true, Watch: true, From: watched.Engine.Tail().Seq, Out: w}).Show(ctx)
 		w.Close()
@@ -49,11 +64,11 @@ func TestWatchingAnotherProcess(t *testing.T) {
 		t.Errorf("another event: %s", lines.Text())
 	}
 	for range 2 {
-		if err := <-ended; err != nil && ctx.Err() == nil {
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 	}
-	if err := run.Engine.Refresh(t.Context()); err != nil || run.Engine.Tail().Seq != 2 {
+	if err := run.Engine.Refresh(t.Context()); err != nil || run.Engine.Tail().Seq != 4 {
 		t.Errorf("the ledger has %d events: %v", run.Engine.Tail().Seq, err)
 	}
 }

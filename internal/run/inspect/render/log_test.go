@@ -22,6 +22,8 @@ type stage struct {
 	t       *testing.T
 	b, seen *box.Box
 	n       int
+	// openLater opens the box for reading an hour later, when all leases have expired.
+	openLater func() *box.Box
 }
 
 // newStage returns a box with a plan of one task, T1, that can start.
@@ -35,7 +37,7 @@ func newStage(t *testing.T) *stage {
 	if err := os.WriteFile(filepath.Join(dir, "signalbox.yaml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	open := func(open func(context.Context, string, *box.Options) (*box.Box, error)) *box.Box {
+	open := func(open func(context.Context, string, *box.Options) (*box.Box, error), opts *box.Options) *box.Box {
 		b, err := open(t.Context(), dir, opts)
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +45,7 @@ func newStage(t *testing.T) *stage {
 		t.Cleanup(func() { b.Close() })
 		return b
 	}
-	s := &stage{t: t, b: open(box.Open)}
+	s := &stage{t: t, b: open(box.Open, opts)}
 	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits()}
 	for _, role := range rules.DispatchRoles() {
 		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
@@ -52,7 +54,12 @@ func newStage(t *testing.T) *stage {
 	s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "one", ID: "one", Source: "one.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}}, Actor: "ann"})
 	base := s.dispatch(signalbox.RoleCI)
 	s.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: "c0"})
-	s.seen = open(box.OpenReadOnly)
+	s.seen = open(box.OpenReadOnly, opts)
+	s.openLater = func() *box.Box {
+		later := *opts
+		later.Now = func() time.Time { return time.Now().Add(time.Hour) }
+		return open(box.OpenReadOnly, &later)
+	}
 	return s
 }
 
@@ -207,18 +214,35 @@ func TestLogFollowsSessions(t *testing.T) {
 	}
 }
 
-// Following ends with the context, and changes nothing on the ledger.
+// Following ends with the context, and changes nothing on the ledger, also if a lease has expired: that is for a run to record.
 func TestLogFollowIsReadOnly(t *testing.T) {
 	s := newStage(t)
+	s.start()
 	before := s.b.Engine.Tail()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- NewLog(io.Discard, s.seen, "T1", LogOptions{Poll: time.Millisecond}).Follow(ctx, 0) }()
+	seen := s.openLater()
+	r, w := io.Pipe()
+	go func() {
+		err := NewLog(w, seen, "T1", LogOptions{Poll: time.Millisecond}).Follow(ctx, 0)
+		w.Close()
+		ended <- err
+	}()
+	lines := bufio.NewScanner(r)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "T1") {
+		t.Errorf("it begins with %q", lines.Text())
+	}
+	s.do(rules.OpenWork{Work: "w1", Actor: "ann"})
+	if err := seen.Engine.Wait(t.Context(), before.Seq); err != nil { // until it has followed
+		t.Error(err)
+	}
 	cancel()
+	for lines.Scan() {
+	}
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := s.b.Engine.Refresh(t.Context()); err != nil || s.b.Engine.Tail().Seq != before.Seq {
+	if err := s.b.Engine.Refresh(t.Context()); err != nil || s.b.Engine.Tail().Seq != before.Seq+1 {
 		t.Errorf("the ledger has grown from %d to %d: %v", before.Seq, s.b.Engine.Tail().Seq, err)
 	}
 }
