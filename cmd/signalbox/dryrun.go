@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -63,7 +64,11 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	if err != nil {
 		return err
 	}
-	c.findMissing(ctx, b, root, f, miss)
+	if untrusted == nil {
+		c.findMissing(ctx, b, root, f, miss)
+	} else {
+		f.Notes = append(f.Notes, "this is the run after you trust the team's configuration; what else it lacks is looked for then")
+	}
 	f.Missing = append(f.Missing, missing...)
 	f.Notes = append(f.Notes, settings.Notes()...)
 	f.OK = len(f.Missing) == 0
@@ -93,10 +98,23 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(erro
 		return nil, "", nil, err
 	}
 	root = p.projectRoot(c.boxFlag, dir)
-	settings, _, err := p.runSettings(ctx, c.boxFlag, root, dir)
+	temp := ""
+	cleanup := func() {
+		if temp != "" {
+			os.RemoveAll(temp)
+		}
+	}
+	defer func() {
+		if err != nil {
+			cleanup()
+		}
+	}()
+	settings, shared, err := p.runSettings(ctx, c.boxFlag, root, dir)
 	if errors.Is(err, team.ErrUntrusted) {
 		miss(err)
-		settings, err = p.ownSettings(ctx, root, dir)
+		if temp, err = os.MkdirTemp("", "signalbox-dry-run-"); err == nil && settings == nil {
+			settings, err = previewSettings(shared, dir, filepath.Join(temp, "team"))
+		}
 	}
 	if err != nil {
 		return nil, "", nil, err
@@ -107,24 +125,43 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(erro
 		if b, err = box.OpenReadOnly(ctx, dir, options); err != nil {
 			return nil, "", nil, err
 		}
-		return b, root, func() { b.Close() }, nil
+		return b, root, func() {
+			b.Close()
+			cleanup()
+		}, nil
 	}
-	temp, err := os.MkdirTemp("", "signalbox-dry-run-")
-	if err != nil {
-		return nil, "", nil, err
+	if temp == "" {
+		if temp, err = os.MkdirTemp("", "signalbox-dry-run-"); err != nil {
+			return nil, "", nil, err
+		}
 	}
 	dir, options.KeyFile = filepath.Join(temp, box.FolderName), filepath.Join(temp, "key")
 	if _, err = box.Init(ctx, dir, p.actor(""), options); err == nil {
 		b, err = box.Open(ctx, dir, options)
 	}
 	if err != nil {
-		os.RemoveAll(temp)
 		return nil, "", nil, err
 	}
 	return b, root, func() {
 		b.Close()
-		os.RemoveAll(temp)
+		cleanup()
 	}, nil
+}
+
+// previewSettings returns the settings of a run after the user trusts the team's configuration. Of the files that they name it keeps only the
+// team's own, which were copied to a folder.
+func previewSettings(shared *team.Shared, dir, copies string) (*config.Config, error) {
+	settings, err := shared.Preview(dir, copies)
+	if err != nil {
+		return nil, err
+	}
+	for name, role := range settings.Roles {
+		if !strings.HasPrefix(role.Prompt, copies+string(filepath.Separator)) {
+			role.Prompt = ""
+			settings.Roles[name] = role
+		}
+	}
+	return settings, nil
 }
 
 // tryLoad loads the plan into a copy of the box. A plan that a run would refuse is missing something, and shown as if it replaced the other.

@@ -110,11 +110,15 @@ type wantedText struct {
 // requireText returns a text that the user must give: the value of the argument or flag, or standard input if it is "-", or what the user
 // writes in an editor if it is nil and there is a terminal. Every command that needs a text uses it.
 func (p *program) requireText(value *string, want wantedText) (string, error) {
+	hint := want.usage + ", or - instead of TEXT to read it from standard input"
 	if value != nil {
-		return p.text(*value)
+		text, err := p.text(*value)
+		if err == nil && strings.TrimSpace(text) == "" {
+			err = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.name + " is empty"), Hint: hint}
+		}
+		return text, err
 	}
 	editor := cmp.Or(strings.TrimSpace(p.getenv("VISUAL")), strings.TrimSpace(p.getenv("EDITOR")))
-	hint := want.usage + ", or - instead of TEXT to read it from standard input"
 	switch terminal := isTerminal(p.stdin) && isTerminal(p.stdout); {
 	case !terminal:
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(want.missing), Hint: hint}

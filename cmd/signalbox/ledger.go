@@ -87,6 +87,11 @@ func (c *ledgerTailCommand) Run(p *program) error {
 			return err
 		}
 		if c.Follow {
+			if err := c.checkWork(ctx, l); signalbox.CodeOf(err) == signalbox.CodeNotFound {
+				p.notef("%v yet; waiting for it", err)
+			} else if err != nil {
+				return err
+			}
 			return c.follow(p, l, after)
 		}
 		for e, err := range l.Events(ctx, after) {
@@ -97,8 +102,25 @@ func (c *ledgerTailCommand) Run(p *program) error {
 				return err
 			}
 		}
-		return nil
+		return c.checkWork(ctx, l)
 	})
+}
+
+// checkWork returns an error if there is no event of a work item that was named.
+func (c *ledgerTailCommand) checkWork(ctx context.Context, l *box.Ledger) error {
+	missing := slices.Clone(c.Work)
+	for e, err := range l.Events(ctx, 0) {
+		if err != nil {
+			return err
+		}
+		if missing = slices.DeleteFunc(missing, func(id string) bool { return id == e.Work }); len(missing) == 0 {
+			return nil
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", shortened(missing[0])), Hint: "list the work with signalbox work list"}
 }
 
 // matches reports whether an event is shown.

@@ -380,6 +380,10 @@ func (r *reader) items(to reflect.Value, node ast.Node, at settingPath) {
 		r.faults.add(&settingError{at: at, fault: "must be a list", hint: hint})
 		return
 	}
+	if len(list.Values) == 0 && at == setting("agent") { // for roles it means this setting
+		r.faults.add(&settingError{at: at, fault: "the list names no agent", hint: "name one, such as [" + PresetClaude + "], or remove the setting"})
+		return
+	}
 	items := reflect.MakeSlice(to.Type(), len(list.Values), len(list.Values))
 	for i, item := range list.Values {
 		r.value(items.Index(i), item, at.item(i))

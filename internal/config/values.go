@@ -46,8 +46,8 @@ func (c *Config) checkChoices(f *faults) {
 			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)})
 	}
 	if c.Approve != "" && c.Approve != ApproveMerge {
-		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q cannot be approved", c.Approve),
-			hint: fmt.Sprintf("write %s, or remove the line", ApproveMerge)})
+		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q is not something that you can approve", c.Approve),
+			hint: fmt.Sprintf("write %s, so that every merge waits for your approval, or remove the setting", ApproveMerge)})
 	}
 	f.add(checkNumber(setting("slots"), c.Slots, maxSlots))
 }

@@ -42,6 +42,19 @@ func (s *Shared) Load(store Store, box string) (*config.Config, error) {
 	return config.LoadTeam(box, t)
 }
 
+// Preview returns the configuration that Load would return if the team's were trusted, to show what a run would do: nothing that it names may be
+// started or read. It copies files to the folder dir, and not into the box.
+func (s *Shared) Preview(box, dir string) (*config.Config, error) {
+	if s.Files == nil {
+		return config.Load(box)
+	}
+	t, err := s.teamIn(dir)
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadTeam(box, t)
+}
+
 // Show returns the settings that count for a box, as Load would use them.
 func (s *Shared) Show(store Store, box string) ([]config.Setting, error) {
 	if _, err := s.Load(store, box); err != nil {
@@ -59,6 +72,11 @@ func (s *Shared) Show(store Store, box string) ([]config.Setting, error) {
 
 // team returns the files for the package config. It copies them into the box, if there is more than one.
 func (s *Shared) team(box string) (*config.Team, error) {
+	return s.teamIn(filepath.Join(box, copiesFolder))
+}
+
+// teamIn is team with copies in a folder.
+func (s *Shared) teamIn(copies string) (*config.Team, error) {
 	t := &config.Team{Name: s.Name(), Text: s.Files[config.FileName], Root: s.Root}
 	for _, name := range s.Names() {
 		if name != config.FileName {
@@ -68,11 +86,11 @@ func (s *Shared) team(box string) (*config.Team, error) {
 	if s.Harmless { // also before there is a box
 		return t, nil
 	}
-	box, err := filepath.Abs(box)
+	copies, err := filepath.Abs(copies)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(box, copiesFolder, s.Digest())
+	dir := filepath.Join(copies, s.Digest())
 	if err := s.copyTo(dir); err != nil {
 		return nil, fmt.Errorf("copy the team's configuration: %w", err)
 	}

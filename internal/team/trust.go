@@ -179,7 +179,8 @@ func (e untrustedError) Is(target error) bool { return target == ErrUntrusted }
 // untrusted returns the error for a configuration that may not be used.
 func (s *Shared) untrusted(known *Record) error {
 	if s.Files == nil {
-		return Untrusted(fmt.Sprintf("the team's configuration is gone since you trusted it: there is no %s", s.Name()))
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(fmt.Sprintf("the team's configuration is gone since you trusted it: there is no %s", s.Name())),
+			Hint: "put the file back, or run signalbox trust to work without it"}
 	}
 	what := "is not trusted yet"
 	if known != nil {
@@ -190,7 +191,7 @@ func (s *Shared) untrusted(known *Record) error {
 
 // Untrusted returns an error that matches ErrUntrusted.
 func Untrusted(text string) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(text), Hint: "see what it would run, and decide, with signalbox trust"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: untrustedError(text), Hint: "run signalbox trust: it shows what this would run on your machine, and asks whether you trust it"}
 }
 
 // groups returns the names of the groups of settings, and of the other files.

@@ -31,10 +31,15 @@ type Forecast struct {
 	Slots int `json:"slots"`
 	// Waves are the tasks that are not completed, in the order in which they would start if all took the same time. The tasks of a wave are
 	// developed at the same time.
-	Waves  [][]Task `json:"waves"`
-	Roles  []Role   `json:"roles"`
-	Setup  []string `json:"setup"`
-	Checks []Check  `json:"checks"`
+	Waves [][]Task `json:"waves"`
+	Roles []Role   `json:"roles"`
+	// Setup are the names of the commands that make each worktree ready, and SetupCommands the commands. Copy are the ignored files that are copied into
+	// it, and Ports is how many ports it gets.
+	Setup         []string `json:"setup"`
+	SetupCommands []Setup  `json:"setup_commands"`
+	Copy          []string `json:"copy"`
+	Ports         int      `json:"ports,omitempty"`
+	Checks        []Check  `json:"checks"`
 	// Approval reports whether every merge waits for the human.
 	Approval bool `json:"approval"`
 	// Deliver is what happens with finished work, one of the values of config.Deliver.As.
@@ -53,9 +58,10 @@ type Task struct {
 	ID        string   `json:"id"`
 	Title     string   `json:"title"`
 	BlockedBy []string `json:"blocked_by"`
-	// Phase is where it is now.
-	Phase signalbox.Phase `json:"phase"`
-	// Agents are the agents that it would get, in this order.
+	// Phase is where it is now, and WaitsFor what it waits for first that the run does not do: an answer or an approval, or the end of a pause.
+	Phase    signalbox.Phase `json:"phase"`
+	WaitsFor string          `json:"waits_for,omitempty"`
+	// Agents are the agents that it would get from now on, in this order.
 	Agents []Agent `json:"agents"`
 }
 
@@ -71,8 +77,25 @@ type Role struct {
 	Role    signalbox.Role `json:"role"`
 	Agent   string         `json:"agent"`
 	Program string         `json:"program"`
-	Slots   int            `json:"slots"`
-	Timeout string         `json:"timeout"`
+	// Others are the agents that take over while the first one is not available.
+	Others  []Substitute `json:"others,omitempty"`
+	Slots   int          `json:"slots"`
+	Timeout string       `json:"timeout"`
+}
+
+// Substitute is an agent that takes over from another.
+type Substitute struct {
+	Agent   string `json:"agent"`
+	Program string `json:"program"`
+}
+
+// Setup is a command that makes a worktree ready.
+type Setup struct {
+	Name    string `json:"name"`
+	Command string `json:"command"`
+	// Files are the files after whose change it runs again.
+	Files   []string `json:"files,omitempty"`
+	Timeout string   `json:"timeout"`
 }
 
 // Check is a check that must pass.
@@ -102,7 +125,7 @@ type Missing struct {
 func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Forecast, error) {
 	c := b.Config
 	f := &Forecast{Plan: id, Name: p.Name, Tasks: len(p.Tasks), Slots: min(c.Slots, c.RoleOf(signalbox.RoleDeveloper).Slots), Waves: [][]Task{}, Approval: c.Approve == config.ApproveMerge, Deliver: c.Deliver.Way(),
-		Setup: []string{}, Checks: []Check{}, Budgets: budgets(c), Branch: branch, Missing: []Missing{}, Notes: []string{}}
+		Setup: []string{}, SetupCommands: []Setup{}, Copy: append([]string{}, c.Copy...), Ports: c.Ports, Checks: []Check{}, Budgets: budgets(c), Branch: branch, Missing: []Missing{}, Notes: []string{}}
 	works := map[string]*rules.Work{}
 	b.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
@@ -114,6 +137,7 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 	})
 	for _, s := range c.Setup {
 		f.Setup = append(f.Setup, s.Name)
+		f.SetupCommands = append(f.SetupCommands, Setup{s.Name, s.Command, s.Files, show.Duration(s.Timeout)})
 	}
 	for _, check := range c.Checks {
 		environments := check.Environments
@@ -127,10 +151,44 @@ func Of(ctx context.Context, b *box.Box, p *plan.Plan, id, branch string) (*Fore
 	drafts := slices.ContainsFunc(p.Tasks, func(t plan.Task) bool { return t.Draft })
 	for _, role := range rolesOf(drafts) {
 		set := c.RoleOf(role)
-		name := c.AgentsFor(role, "")[0] // others only take over from it
-		f.Roles = append(f.Roles, Role{role, name, programOf(c.AgentNamed(name)), set.Slots, show.Duration(set.Timeout)})
+		names := c.AgentsFor(role, "")
+		r := Role{Role: role, Agent: names[0], Program: programOf(c.AgentNamed(names[0])), Slots: set.Slots, Timeout: show.Duration(set.Timeout)}
+		for _, name := range names[1:] {
+			r.Others = append(r.Others, Substitute{name, programOf(c.AgentNamed(name))})
+		}
+		f.Roles = append(f.Roles, r)
 	}
 	return f, f.addWaves(ctx, b, p, works, branch)
+}
+
+// rolesFrom returns the roles that still work on a task.
+func rolesFrom(w *rules.Work) []signalbox.Role {
+	at := w.Phase
+	if at == signalbox.PhaseBlocked {
+		at = w.BlockedFrom
+	}
+	switch {
+	case at == signalbox.PhaseReadyForMerge && w.Task.Audited:
+		return nil
+	case at == signalbox.PhaseReadyForMerge:
+		return []signalbox.Role{signalbox.RoleAuditor}
+	case at == signalbox.PhaseCIPending, at == signalbox.PhaseReadyForReview, at == signalbox.PhaseReview:
+		return []signalbox.Role{signalbox.RoleCritic, signalbox.RoleAuditor}
+	}
+	return rolesOf(at == signalbox.PhaseDraft)
+}
+
+// waitsFor returns what a task waits for first that the run does not do, "" if nothing.
+func waitsFor(s *rules.State, w *rules.Work) string {
+	switch {
+	case len(w.Task.Questions) > 0:
+		return "your answer to " + strings.Join(w.Task.Questions, ", ")
+	case w.Task.Paused:
+		return "signalbox resume " + w.ID
+	case s.WaitsForApproval(w):
+		return "your approval"
+	}
+	return ""
 }
 
 // rolesOf returns the roles that work on a task.
@@ -207,7 +265,8 @@ func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, 
 		return found, nil
 	}
 	found.ID, found.Phase = w.ID, w.Phase
-	for _, role := range rolesOf(w.Phase == signalbox.PhaseDraft) {
+	b.Engine.View(func(s *rules.State) { found.WaitsFor = waitsFor(s, w) })
+	for _, role := range rolesFrom(w) {
 		prompt, err := crew.Prompt(ctx, b, branch, role, w.ID)
 		if err != nil {
 			return found, err

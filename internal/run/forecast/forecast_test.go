@@ -66,7 +66,7 @@ func TestWaves(t *testing.T) {
 // Text of the plan cannot reach the terminal unescaped.
 func TestTextIsEscaped(t *testing.T) {
 	hostile := "a\x1b[2J\nmissing: nothing"
-	f := &Forecast{Name: hostile, Waves: [][]Task{{{ID: "T1", Title: hostile}}}, Roles: []Role{{Program: hostile}}, Setup: []string{hostile}, Checks: []Check{{Name: "c", Command: hostile}},
+	f := &Forecast{Name: hostile, Waves: [][]Task{{{ID: "T1", Title: hostile}}}, Roles: []Role{{Program: hostile, Others: []Substitute{{hostile, hostile}}}}, Setup: []string{hostile}, SetupCommands: []Setup{{hostile, hostile, []string{hostile}, "1s"}}, Copy: []string{hostile}, Checks: []Check{{Name: "c", Command: hostile}},
 		Branch: "main", Missing: []Missing{{hostile, hostile}}, Notes: []string{hostile}}
 	text := f.Text(hostile, 0)
 	if strings.Contains(text, "\x1b") || strings.Count(text, "\nmissing: ") != 1 {

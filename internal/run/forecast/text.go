@@ -22,6 +22,9 @@ func (f *Forecast) Text(file string, width int) string {
 			if len(t.BlockedBy) > 0 {
 				after = strings.Join(t.BlockedBy, ", ")
 			}
+			if t.WaitsFor != "" {
+				after = strings.TrimPrefix(after+", ", "-, ") + t.WaitsFor
+			}
 			rows = append(rows, []string{strconv.Itoa(n + 1), t.ID, string(t.Phase), after, t.promptSize(), show.OnScreen(t.Title)})
 		}
 	}
@@ -30,12 +33,16 @@ func (f *Forecast) Text(file string, width int) string {
 	}
 	rows = [][]string{{"ROLE", "AGENT", "SLOTS", "TIMEOUT", "PROGRAM"}}
 	for _, r := range f.Roles {
-		rows = append(rows, []string{string(r.Role), r.Agent, strconv.Itoa(r.Slots), r.Timeout, show.OnScreen(r.Program)})
+		agents, programs := r.Agent, r.Program
+		for _, other := range r.Others {
+			agents, programs = agents+", then "+other.Agent, programs+", then "+other.Program
+		}
+		rows = append(rows, []string{string(r.Role), show.OnScreen(agents), strconv.Itoa(r.Slots), r.Timeout, show.OnScreen(programs)})
 	}
 	writeTable(&b, rows, width)
 	f.writeSettings(&b)
-	if len(f.Waves) > 0 {
-		fmt.Fprintf(&b, "\nsee a prompt with: signalbox prompt developer %s --plan %s\n", f.Waves[0][0].ID, show.OnScreen(file))
+	if len(f.Waves) > 0 && len(f.Waves[0][0].Agents) > 0 {
+		fmt.Fprintf(&b, "\nsee a prompt with: signalbox prompt %s %s --plan %s\n", f.Waves[0][0].Agents[0].Role, f.Waves[0][0].ID, show.OnScreen(file))
 	}
 	for _, note := range f.Notes {
 		fmt.Fprintf(&b, "\nnote: %s\n", show.OnScreen(note))
@@ -74,8 +81,21 @@ func (f *Forecast) writeSettings(b *strings.Builder) {
 		}
 		setting("base", f.Branch+"; "+state)
 	}
-	for _, s := range f.Setup {
-		setting("setup", s)
+	if len(f.Copy) > 0 {
+		setting("copy", strings.Join(f.Copy, ", "))
+	}
+	if f.Ports > 0 {
+		setting("ports", fmt.Sprintf("%d for each worktree", f.Ports))
+	}
+	for _, s := range f.SetupCommands {
+		how := s.Command
+		if s.Name != s.Command {
+			how = s.Name + ": " + how
+		}
+		if len(s.Files) > 0 {
+			how += "; again after a change to " + strings.Join(s.Files, ", ")
+		}
+		setting("setup", fmt.Sprintf("%s (at most %s)", how, s.Timeout))
 	}
 	if len(f.Checks) == 0 {
 		setting("checks", "none")

@@ -74,8 +74,10 @@ type task struct {
 func Import(source []byte, name string) (*Result, error) {
 	var all []Issue
 	if err := json.Unmarshal(bytes.TrimSpace(source), &all); err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("this is not a JSON list of issues: %s", text.Printable(err.Error())),
-			Hint: "pass the output of gh issue list --json " + Fields}
+		return nil, notIssues(signalbox.CodeUsage, wrongJSON(err))
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(issue Issue) bool { return issue.Number > 0 }) {
+		return nil, notIssues(signalbox.CodeFailed, "none of them has a number")
 	}
 	i := importer{known: map[int]bool{}, closed: map[int]bool{}}
 	i.selectIssues(all)
@@ -91,6 +93,24 @@ func Import(source []byte, name string) (*Result, error) {
 		return nil, err
 	}
 	return made, nil
+}
+
+// notIssues returns the error for a source that is not what gh prints.
+func notIssues(code signalbox.Code, why string) error {
+	return &signalbox.Error{Code: code, Err: fmt.Errorf("this is not a list of issues: %s", why),
+		Hint: "pass the output of gh issue list --json " + Fields}
+}
+
+// wrongJSON says what is wrong with JSON, without the names of Go types.
+func wrongJSON(err error) string {
+	wrong := (*json.UnmarshalTypeError)(nil)
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return "it is " + text.WithArticle(wrong.Value) + ", not a list of objects"
+	case errors.As(err, &wrong):
+		return fmt.Sprintf("%s is %s", text.Printable(wrong.Field), text.WithArticle(wrong.Value))
+	}
+	return text.Printable(err.Error())
 }
 
 type importer struct {
