@@ -110,8 +110,12 @@ func (c ReportChecks) judgeBase(d *decider, h report) {
 	}
 }
 
-// triesRemediation reports whether a remediation starts without asking the human if checks fail in the baseline.
+// triesRemediation reports whether a remediation starts without asking the human if checks fail in the baseline. What stays on a branch does not
+// repair the base.
 func (s *State) triesRemediation(b *Work) bool {
+	if how := s.delivery.Policy.Deliver; how == DeliverBranch || how == DeliverPush {
+		return false
+	}
 	return b.Task.Counts.Remedies == 0 && len(b.Task.Answers) == 0 && s.delivery.Policy.slots(signalbox.RoleRemediation) > 0
 }
 

@@ -166,3 +166,14 @@ func TestFetchedBase(t *testing.T) {
 		t.Errorf("base %s, moves %+v", b.s.Base(), moves)
 	}
 }
+
+// Work that stays on a branch does not repair the base, so the human is asked at once.
+func TestRedBaseOfBranches(t *testing.T) {
+	for how, want := range map[string]Standing{DeliverBranch: StandingAsking, DeliverPush: StandingAsking, DeliverRequest: StandingWorking} {
+		b := newBox(t)
+		b.do(Configure{deliverPolicy(how), "op"})
+		b.do(plan(1, todo("t1")))
+		b.baseline("test")
+		b.wantStanding(want)
+	}
+}
