@@ -58,7 +58,6 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 		branch, err = workspace.Inspect(ctx, root)
 		miss(err)
 		branch = cmp.Or(settings.Deliver.Target, branch)
-		miss(crew.CheckDelivery(ctx, settings, root))
 	}
 	f, err := forecast.Of(ctx, loaded, parsed, id, branch)
 	if err != nil {

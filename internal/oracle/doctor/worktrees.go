@@ -12,7 +12,7 @@ import (
 )
 
 // worktrees checks whether worktrees can be made ready: the programs of setup commands must be there, patterns must match files, and
-// ports must be free.
+// ports must be free. It also checks whether finished work can be delivered.
 func worktrees(ctx context.Context, c *config.Config, root, dir string) (found []box.Check) {
 	if c.Ports > 0 {
 		register, err := workspace.PortRegister()
@@ -26,6 +26,9 @@ func worktrees(ctx context.Context, c *config.Config, root, dir string) (found [
 	}
 	if c.Workspace == config.WorkspaceShared {
 		return found // there are none
+	}
+	if err := crew.CheckDelivery(ctx, c, root); err != nil {
+		found = append(found, withError(box.Check{Name: "delivery", Health: box.Problem}, err))
 	}
 	all, err := crew.DiagnoseSetup(c, locateProject(ctx, c, root), dir, projectFiles(ctx, c, root))
 	if err != nil {

@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func (c *Crew) findRemote() error {
 	if c.remote, err = repo.Remote(d.RemoteName()); err == nil && (d.As == config.DeliverRequest || open) {
 		c.forge = c.opts.forge
 		if c.forge == nil {
-			c.forge, err = NewForge(d, c.remote)
+			c.forge, err = newForge(d, c.remote)
 		}
 	}
 	if err != nil && !d.Pushes() { // the configuration has changed since a request was opened
@@ -43,8 +44,8 @@ func (c *Crew) findRemote() error {
 	return err
 }
 
-// CheckDelivery returns an error if work could not be delivered as the configuration says: the repository in a folder has no such remote, or it
-// is not known which program opens pull requests there. It starts nothing.
+// CheckDelivery returns an error if work could not be delivered as the configuration says: the repository in a folder has no such remote, or the
+// program that opens pull requests there is not known or not installed. It starts nothing.
 func CheckDelivery(ctx context.Context, c *config.Config, root string) error {
 	if !c.Deliver.Pushes() {
 		return nil
@@ -55,18 +56,36 @@ func CheckDelivery(ctx context.Context, c *config.Config, root string) error {
 	}
 	remote, err := project.Repo.Remote(c.Deliver.RemoteName())
 	if err == nil && c.Deliver.As == config.DeliverRequest {
-		_, err = NewForge(c.Deliver, remote)
+		_, err = newForge(c.Deliver, remote)
 	}
 	return err
 }
 
-// NewForge returns what opens pull requests in a remote repository.
-func NewForge(d config.Deliver, remote string) (forge.Forge, error) {
+// newForge returns what opens pull requests in a remote repository. The program must be installed: it is needed only after agents have worked.
+func newForge(d config.Deliver, remote string) (forge.Forge, error) {
 	kind := d.Forge
 	if kind == "" && len(d.Command) > 0 {
 		kind = forge.Command
 	}
-	return forge.New(kind, forge.Options{Remote: remote, Command: d.Command})
+	if kind == "" {
+		var err error
+		if kind, err = forge.KindOf(remote); err != nil {
+			return nil, err
+		}
+	}
+	f, err := forge.New(kind, forge.Options{Remote: remote, Command: d.Command})
+	if err != nil {
+		return nil, err
+	}
+	program := kind
+	if kind == forge.Command {
+		program = d.Command[0]
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("the program %s, which opens pull requests, was not found", program),
+			Hint: "install it, or set deliver.forge or deliver.command to another one"}
+	}
+	return f, nil
 }
 
 // deliver delivers finished work in another way than merging it.
@@ -88,7 +107,7 @@ func (s *session) deliver(ctx context.Context, how string) error {
 		return err
 	}
 	d := rules.Delivery{Tip: t.Commit, Branch: workspace.Branch(w.ID)}
-	if d.Commit, err = repo.Prepare(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit, Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
+	if d.Commit, err = repo.DeliveryCommit(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit, Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
 		return err
 	}
 	if how != rules.DeliverBranch {

@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/forge"
 	"signalbox/internal/text"
 )
 
@@ -82,7 +83,7 @@ func (s *session) run(ctx context.Context) {
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
 	return s.started || errors.Is(err, errLeaseLost) || errors.Is(err, errSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
-		code == signalbox.CodeUsage || code == signalbox.CodeNotFound
+		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) || code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
 // attempt does the work of the lease. It holds a lock, so that no other session of this machine does the same work.

@@ -14,9 +14,9 @@ import (
 // deliveredPrefix is the prefix of refs that keep the commits that were delivered.
 const deliveredPrefix = "refs/signalbox/delivered/"
 
-// Prepare returns the commit to deliver for a task: its commit, or one commit with all its changes on top of base. It is the same commit each
+// DeliveryCommit returns the commit to deliver for a task: its commit, or one commit with all its changes on top of base. It is the same commit each
 // time, so that a delivery can be repeated. It stays reachable.
-func (r *Repo) Prepare(ctx context.Context, d Delivery) (commit string, err error) {
+func (r *Repo) DeliveryCommit(ctx context.Context, d Delivery) (commit string, err error) {
 	if err := signalbox.CheckID(d.Task); err != nil {
 		return "", err
 	}

@@ -63,7 +63,7 @@ func TestPush(t *testing.T) {
 	}
 	k.work("T1", map[string]string{"a": "3\n"})
 	second := k.tip("T1")
-	squashed, err := k.Prepare(t.Context(), Delivery{Task: "T1", Commit: second, Base: k.base(), Squash: true, Message: "T1: all"})
+	squashed, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: second, Base: k.base(), Squash: true, Message: "T1: all"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestFetchAndFastForward(t *testing.T) {
 }
 
 // A delivery can be repeated: it makes the same commit, with one parent and the work as its content.
-func TestPrepare(t *testing.T) {
+func TestDeliveryCommit(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, map[string]string{"a": "1\n"})
 	base := k.base()
@@ -180,13 +180,13 @@ func TestPrepare(t *testing.T) {
 	k.work("T1", map[string]string{"b": "2\n"})
 	tip := k.tip("T1")
 	d := Delivery{Task: "T1", Commit: tip, Base: base, Message: CommitText("T1: two files", "Says 2.\nSignalbox-Task: T9")}
-	if commit, err := k.Prepare(t.Context(), d); err != nil || commit != tip {
+	if commit, err := k.DeliveryCommit(t.Context(), d); err != nil || commit != tip {
 		t.Fatalf("%s: %v", commit, err)
 	}
 	d.Squash = true
 	var commits []string
 	for range 2 {
-		commit, err := k.Prepare(t.Context(), d)
+		commit, err := k.DeliveryCommit(t.Context(), d)
 		if err != nil {
 			t.Fatal(err)
 		}
