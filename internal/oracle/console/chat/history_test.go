@@ -99,7 +99,7 @@ func TestDamagedHistory(t *testing.T) {
 	}
 	h, err := openHistory(folder)
 	if err == nil {
-		t.Error("a folder is no history")
+		t.Error("a folder was read as a history")
 	}
 	add(t, h, "only in memory")
 	link := filepath.Join(dir, "link")

@@ -72,6 +72,10 @@ type model struct {
 	search  *search
 	status  string // a remark below the input, until the next key
 
+	// How the input looks, nil if it has changed. It takes long to draw a very long one.
+	inputLines  []string
+	inputCursor *tea.Cursor
+
 	// The text that becomes final: above is not printed yet, and last is its last line.
 	above    []string
 	last     kind
@@ -142,6 +146,11 @@ func (m *model) Init() tea.Cmd {
 
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
+	switch msg.(type) {
+	case chunkMsg, frameMsg, secondMsg, answeredMsg, printedMsg, flushMsg, shrinkMsg:
+	default:
+		m.inputLines = nil
+	}
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"image/color"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -237,6 +238,23 @@ func TestLongInput(t *testing.T) {
 	x.send(tea.PasteMsg{Content: strings.Repeat("\n", 10_000)})
 	x.input("")
 	if !strings.Contains(x.screen(), "too many lines") {
+		t.Error(x.screen())
+	}
+}
+
+// The input is not drawn again for everything that arrives.
+func TestInputIsDrawnOnce(t *testing.T) {
+	x := newTester(t, Options{})
+	x.typed("q")
+	x.press("enter")
+	x.typed("typed")
+	x.m.inputLines = []string{"as it was"}
+	x.send(chunkMsg{chunk.Content{Turn: 1, Text: "text"}}, frameMsg{}, secondMsg{1})
+	if !strings.Contains(x.screen(), "as it was") {
+		t.Error(x.screen())
+	}
+	x.typed("!")
+	if !strings.Contains(x.screen(), "> typed!") {
 		t.Error(x.screen())
 	}
 }
@@ -492,6 +510,22 @@ func TestNarrowerWindow(t *testing.T) {
 	x.send(tea.WindowSizeMsg{Width: 30, Height: 24})
 	if x.up != 2 {
 		t.Errorf("%d rows up, want 2", x.up)
+	}
+}
+
+// The colours are those for the background of the terminal, if it tells.
+func TestBackground(t *testing.T) {
+	heading := func(background ...tea.Msg) string {
+		x := newTester(t, Options{Colours: true})
+		x.send(background...)
+		x.typed("q")
+		x.press("enter")
+		x.send(chunkMsg{chunk.Content{Turn: 1, Text: "# Title"}}, answeredMsg{})
+		return x.printed[len(x.printed)-1]
+	}
+	unknown, dark, light := heading(), heading(tea.BackgroundColorMsg{Color: color.Black}), heading(tea.BackgroundColorMsg{Color: color.White})
+	if unknown != dark || light == dark || ansi.Strip(light) != "Title" {
+		t.Errorf("unknown %q, dark %q, light %q", unknown, dark, light)
 	}
 }
 

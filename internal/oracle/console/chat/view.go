@@ -20,7 +20,11 @@ func (m *model) draw() tea.View {
 	if m.leaving {
 		return tea.NewView("")
 	}
-	input, cursor := m.drawInput()
+	if m.inputLines == nil {
+		m.inputLines, m.inputCursor = m.drawInput()
+	}
+	input, at := m.inputLines, *m.inputCursor
+	cursor := &at
 	room := m.pictureRows()
 	input = input[:min(len(input), room)]
 	room -= len(input)
