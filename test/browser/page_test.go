@@ -15,6 +15,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
@@ -200,17 +201,17 @@ func (p *tab) until(condition string) {
 }
 
 // leaving does something that leads to another page, and waits until that is loaded.
-func (p *tab) leaving(do func()) {
+func (p *tab) leaving(do chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	eval[string](p, "document.documentElement.dataset.left = 'yes'")
-	do()
-	p.until("document.documentElement && !document.documentElement.dataset.left && document.readyState === 'complete'")
+	if _, err := run(p, chromedp.WaitEvent(page.LoadEventFired, nil, do)); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // click clicks what a selector finds, which leads to another page.
 func (p *tab) click(selector string) {
 	p.t.Helper()
-	p.leaving(func() { p.do(chromedp.Click(chromedp.CSS(selector))) })
+	p.leaving(chromedp.Click(chromedp.CSS(selector)))
 }
 
 // fill types a text into the field that a selector finds.
