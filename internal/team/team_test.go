@@ -417,6 +417,7 @@ func TestCopies(t *testing.T) {
 		func() error { return os.WriteFile(c.Agents["a"].Tree, []byte("evil"), 0o600) },
 		func() error { return os.WriteFile(filepath.Join(c.Oracle.Prompts, "more.md"), nil, 0o600) },
 		func() error { return os.Remove(c.Agents["a"].Tree) },
+		func() error { return os.WriteFile(filepath.Join(c.Team, rootFile), []byte("/elsewhere"), 0o600) },
 		func() error {
 			return errors.Join(os.Remove(c.Agents["a"].Tree), os.Symlink("/etc/passwd", c.Agents["a"].Tree))
 		},
@@ -428,6 +429,9 @@ func TestCopies(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(c.Oracle.Prompts, "more.md")); err == nil {
 			t.Error("the additional file is still there")
+		}
+		if copied, err := FromCopy(c.Team); err != nil || copied.Root != p.dir {
+			t.Errorf("the copy is of %+v, %v", copied, err)
 		}
 	}
 }
@@ -460,6 +464,12 @@ func TestNotRegularFiles(t *testing.T) {
 				p.write("p/"+strings.Repeat("x", i%50+1)+string(rune('a'+i/50))+".md", "")
 			}
 		}, "limit"},
+		"large files": {func(p *project) {
+			p.write("signalbox.yaml", "oracle: {prompts: p}\n")
+			for i := range maxTotal/maxFile + 1 {
+				p.write(fmt.Sprintf("p/%d.md", i), strings.Repeat("#", maxFile))
+			}
+		}, "bytes, limit"},
 		"not YAML": {func(p *project) { p.write("signalbox.yaml", "\n[") }, "line 2, column 1"},
 		"unknown":  {func(p *project) { p.write("signalbox.yaml", "evil: 1\n") }, `unknown field "evil"`},
 	} {
@@ -577,6 +587,15 @@ func TestTrustOfAnotherRepository(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	moved.mustRefuse("it is a copy")
+	// Not even with the record of the original, under the name of the copy.
+	of, err := p.store.file(p.dir, p.box)
+	p.check(err)
+	record, err := os.ReadFile(of)
+	p.check(err)
+	to, err := p.store.file(moved.dir, moved.box)
+	p.check(err)
+	p.check(os.WriteFile(to, record, 0o600))
+	moved.mustRefuse("the record is of another folder")
 
 	// Another repository at the same path, with exactly the same configuration.
 	p.check(os.RemoveAll(p.dir))
@@ -592,9 +611,11 @@ func TestTrustOfAnotherRepository(t *testing.T) {
 	p.trust()
 	name, err := p.store.file(p.dir, p.box)
 	p.check(err)
-	p.check(os.Chmod(name, 0o666))
-	if _, err := p.read().Load(p.store, p.box); err == nil || !strings.Contains(err.Error(), "mode 0666") {
-		t.Errorf("a record that others can write: error %v", err)
+	for _, mode := range []os.FileMode{0o666, 0o620, 0o602, 0o640, 0o604} {
+		p.check(os.Chmod(name, mode))
+		if _, err := p.read().Load(p.store, p.box); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("mode %04o", mode)) {
+			t.Errorf("a record that others can read or write, %o: error %v", mode, err)
+		}
 	}
 	p.check(os.Chmod(name, 0o600))
 	p.mustUse("the mode is right again")

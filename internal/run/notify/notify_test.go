@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"mime"
 	"net/http"
 	"os"
@@ -703,5 +704,95 @@ func TestSettledIsNotSent(t *testing.T) {
 			}
 			wantNone(t, got)
 		})
+	}
+}
+
+// What has been said is not said again when something else happens.
+func TestSaidOnce(t *testing.T) {
+	for name, each := range map[string]struct {
+		settings string
+		begin    func(k *kit)
+	}{
+		"done": {"", func(k *kit) { k.advance() }},
+		"stuck": {"", func(k *kit) {
+			k.do(rules.Order{What: rules.OrderCancel, Work: "T1", Actor: "ann"})
+			k.advance()
+		}},
+		"budget": {"budget: {window: {tokens: 10, every: 5h}}\n", func(k *kit) {
+			k.turn(signalbox.NameReadyForReview, rules.SignalFields{}, rules.Spent{Tokens: 20})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server, got := receiver(t, nil)
+			k := newKit(t, each.settings+"notify: {webhook: '"+server.URL+"'}\n", true, "T1")
+			each.begin(k)
+			for i := range 3 {
+				if left := k.send(); left != nil {
+					t.Fatal(left)
+				}
+				if i == 0 {
+					if m := decode(t, next(t, got)); string(m.Event) != name {
+						t.Fatalf("got %+v", m)
+					}
+				}
+				wantNone(t, got)
+				k.do(rules.OpenWork{Work: fmt.Sprint("hand-", i), Phase: signalbox.PhaseImplementation, Actor: "ann"})
+			}
+		})
+	}
+}
+
+// Some answers of a server mean that trying again may help, and others that somebody must change something.
+func TestAnswers(t *testing.T) {
+	for code, want := range map[int]string{200: "", 204: "", 500: "temporary", 502: "temporary", 503: "temporary", 408: "temporary", 425: "temporary", 429: "temporary",
+		301: "permanent", 302: "permanent", 307: "permanent", 400: "permanent", 401: "permanent", 403: "permanent", 404: "permanent", 410: "permanent"} {
+		server, got := receiver(t, func(int) int { return code })
+		err := webhook{config.NotifyWebhook{URL: server.URL}, newClient(), os.Getenv}.send(t.Context(), &Message{})
+		kind := ""
+		if err != nil {
+			kind = map[bool]string{true: "permanent", false: "temporary"}[isPermanent(err)]
+		}
+		if kind != want || len(got) != 1 {
+			t.Errorf("%d: %v after %d requests", code, err, len(got))
+		}
+	}
+}
+
+// Messages for a target that is no longer configured are forgotten.
+func TestRemovedTarget(t *testing.T) {
+	down, _ := receiver(t, func(int) int { return http.StatusForbidden })
+	server, got := receiver(t, nil)
+	k := newKit(t, "notify: {webhook: '"+down.URL+"', ntfy: {url: '"+server.URL+"', topic: t}}\n", true, "T1")
+	k.ask("Why?")
+	if left := k.send(); len(left) != 1 {
+		t.Fatalf("left %+v", left)
+	}
+	next(t, got)
+	k.box.Config.Notify.Webhook = config.NotifyWebhook{}
+	if left := k.send(); left != nil {
+		t.Fatalf("left %+v", left)
+	}
+	wantNone(t, got)
+	k.do(rules.OpenWork{Work: "hand", Phase: signalbox.PhaseImplementation, Actor: "ann"}) // so that the outbox is stored
+	k.send()
+	if stored, err := readOutbox(filepath.Join(k.box.Dir, outboxName), k.box.ID(), math.MaxUint64); err != nil || len(stored.Pending) > 0 {
+		t.Errorf("%+v, %v", stored, err)
+	}
+}
+
+// Fields of a signal are cut where they are too deep.
+func TestDeepFields(t *testing.T) {
+	for name, wrap := range map[string]func(any) any{
+		"groups": func(v any) any { return map[string]any{"a": v} },
+		"lists":  func(v any) any { return []any{v} },
+	} {
+		var deep any = "bottom"
+		for range 10 * maxDepth {
+			deep = wrap(deep)
+		}
+		text, err := json.Marshal(clean(map[string]any{"top": deep}, maxDepth))
+		if err != nil || strings.Contains(string(text), "bottom") || !strings.Contains(string(text), "…") || strings.Count(string(text), "{")+strings.Count(string(text), "[") != maxDepth {
+			t.Errorf("%s: %s, %v", name, text, err)
+		}
 	}
 }
