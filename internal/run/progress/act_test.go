@@ -409,3 +409,16 @@ func TestViewsFitAndAreSafe(t *testing.T) {
 		o.drawing.target = 0
 	}
 }
+
+// What the user was writing when the run ended is printed, so that it can be sent with a command.
+func TestUnsentTextIsPrinted(t *testing.T) {
+	o := operate(t)
+	stderr := &lines{written: make(chan struct{}, 1)}
+	o.screen.o.Stderr = NewDeferredWriter(stderr)
+	o.types("a", "t", "w", "o")
+	o.Update(endMsg{})
+	o.screen.leave(t.Context(), o.screenModel)
+	if got := stderr.String(); got != "note: not sent (answer Q-1):\ntwo\n" {
+		t.Errorf("%q", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -151,8 +152,8 @@ func (s *screen) animate(ctx context.Context) (*screenModel, error) {
 	return m, err
 }
 
-// leave prints the last board if the run is complete, and then what was written to standard error meanwhile. After any other end the
-// outcome says everything.
+// leave prints the last board if the run is complete, then what was written to standard error meanwhile, and what the user was writing. After
+// any other end the outcome says everything.
 func (s *screen) leave(ctx context.Context, m *screenModel) {
 	s.catchUp(ctx) // best effort: the run ends
 	if v, _ := s.view(); !s.o.Watch && v.standing == rules.StandingComplete && m.width > 0 {
@@ -160,6 +161,9 @@ func (s *screen) leave(ctx context.Context, m *screenModel) {
 		lipgloss.Fprintln(s.o.Terminal, board(v, m.width, m.height-1, time.Now(), drawing{paint: m.drawing.paint, final: true}))
 	}
 	s.o.Stderr.release()
+	if f := m.form; f != nil && strings.TrimSpace(f.field.value()) != "" { // the run ended while the user was writing
+		fmt.Fprintf(s.o.Stderr, "note: not sent (%s):\n%s\n", f.title(), text.PrintableLines(f.field.value()))
+	}
 }
 
 // waitForEvents waits until the ledger has events after seq, and takes them up. It reports whether the run ended instead.
