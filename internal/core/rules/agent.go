@@ -18,6 +18,8 @@ type StartAgent struct {
 	Sandbox Sandbox
 	// Resumes is the id of the task's conversation, if the agent continues that.
 	Resumes string
+	// Format is the format of the agent's output.
+	Format signalbox.Format
 }
 
 func (c StartAgent) decide(d *decider) error {
@@ -29,7 +31,7 @@ func (c StartAgent) decide(d *decider) error {
 		return refusef(signalbox.CodeFailed, "start a new session of the program", "work '%s' has no conversation '%s'", h.w.ID, sanitize(c.Resumes, maxConversation))
 	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
-	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox, c.Resumes})
+	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox, c.Resumes, c.Format})
 	return nil
 }
 
@@ -117,7 +119,7 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 		text = fmt.Sprintf("the %s on %s failed %s in a row, last by %s", h.role, h.w.ID, times(count), cause)
 	}
 	if detail != "" {
-		text += ": " + strings.TrimRight(sanitize(detail, 500), ". ")
+		text += ": " + strings.TrimRight(sanitize(detail, 1000), ". ")
 	}
 	switch h.w.Task.Kind {
 	case KindExpert:

@@ -73,6 +73,8 @@ type AgentStarted struct {
 	Sandbox Sandbox        `json:"sandbox,omitzero"`
 	// Resumes is the session of the agent program that continues, absent if a new one starts.
 	Resumes string `json:"resumes,omitempty"`
+	// Format is the format of the agent's output, absent if it was not recorded.
+	Format signalbox.Format `json:"format,omitempty"`
 }
 
 // Sandbox is what a program was allowed to do on the machine that it ran on.

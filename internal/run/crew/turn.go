@@ -84,7 +84,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	if err := contained.Prepare(); err != nil {
 		return rules.Answer{}, nil, err
 	}
-	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed})
+	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed, Format: command.Format})
 	if err != nil {
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
@@ -431,8 +431,8 @@ func (t *turn) describeCrash(failure string) string {
 	}
 	if t.listener.stream.Error != "" {
 		failure += ": " + t.listener.stream.Error
-	} else if t.listener.errors.Len() > 0 {
-		failure += ": " + lastLine(t.listener.errors.String())
+	} else if said := lastLines(t.listener.errors.String()); said != "" {
+		failure += ": " + said
 	}
 	return hideKey(failure, t.listener.key)
 }

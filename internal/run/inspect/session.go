@@ -3,11 +3,13 @@ package inspect
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/text"
 )
 
 // Session is one agent, or signalbox itself, on one work item.
@@ -19,6 +21,8 @@ type Session struct {
 	Usage Usage `json:"usage,omitzero"`
 	// Failure is why the session failed, "" if it did not.
 	Failure string `json:"failure,omitempty"`
+	// Outcome is how the session ended, in words, "" if it has not ended or the ledger does not say more than Ended.
+	Outcome string `json:"outcome,omitempty"`
 	// Merged is the merge that the session made.
 	Merged *Merge `json:"merged,omitempty"`
 }
@@ -28,6 +32,8 @@ type Turn struct {
 	Agent   string    `json:"agent"`
 	Attempt int       `json:"attempt"`
 	Started time.Time `json:"started"`
+	// Format is the format of the output, "" in ledgers that do not have it.
+	Format signalbox.Format `json:"format,omitempty"`
 	// Ended is absent while the program is running, and if its process was killed.
 	Ended *time.Time `json:"ended,omitempty"`
 	Model string     `json:"model,omitempty"`
@@ -125,7 +131,7 @@ func (s *Session) add(e *signalbox.Event) {
 	switch e.Type {
 	case rules.TypeAgentStarted:
 		b := read[rules.AgentStarted](e)
-		s.Turns = append(s.Turns, Turn{Agent: b.Agent, Attempt: b.Attempt, Started: e.Time})
+		s.Turns = append(s.Turns, Turn{Agent: b.Agent, Attempt: b.Attempt, Started: e.Time, Format: b.Format})
 	case rules.TypeAgentFailed:
 		b := read[rules.AgentFailed](e)
 		s.Failure = b.Cause
@@ -133,6 +139,7 @@ func (s *Session) add(e *signalbox.Event) {
 			s.Failure += ": " + b.Detail
 		}
 	}
+	s.addOutcome(e)
 	if e.Type == rules.TypeMerged {
 		b := read[rules.Merged](e)
 		s.Merged = &Merge{b.Commit, b.Before, b.Tip}
@@ -167,6 +174,75 @@ func (s *Session) add(e *signalbox.Event) {
 	for _, t := range s.Turns {
 		s.Usage.add(t.Usage)
 	}
+}
+
+// addOutcome notes how the session ended. A verdict says more than why its lease was released.
+func (s *Session) addOutcome(e *signalbox.Event) {
+	switch e.Type {
+	case rules.TypeSignalHeard:
+		b := read[rules.SignalHeard](e)
+		if row, known := signalbox.LineSignalNamed(b.Signal); known && !row.Urgent {
+			s.Outcome = row.Text
+		}
+	case rules.TypeChecksRan:
+		s.Outcome = checksOutcome(read[rules.ChecksRan](e))
+	case rules.TypeMerged:
+		if s.Outcome = "done"; read[rules.Merged](e).Commit != "" {
+			s.Outcome = "merged as " + text.Truncate(read[rules.Merged](e).Commit, 7)
+		}
+	case rules.TypeConflictFound:
+		if b := read[rules.ConflictFound](e); !RunsAgent(s.Role) && len(b.Files) > 0 {
+			s.Outcome = "conflicts with the base in " + text.JoinSome(b.Files, maxNames)
+		}
+	case rules.TypeReworkOrdered:
+		if b := read[rules.ReworkOrdered](e); s.Role == signalbox.RoleMerger && s.Outcome == "" {
+			s.Outcome = "not merged: " + text.OneLine(b.Summary)
+		}
+	case rules.TypeSetupRan:
+		if b := read[rules.SetupRan](e); !b.Passed {
+			s.Outcome = "setup failed: " + b.Command
+		}
+	case rules.TypeAgentFailed:
+		s.Outcome = "failed: " + read[rules.AgentFailed](e).Cause
+	case rules.TypeAgentTurnEnded:
+		if b := read[rules.AgentTurnEnded](e); b.Cap != "" {
+			s.Outcome = b.Cap.Reason()
+		} else if b.Interrupted {
+			s.Outcome = "interrupted"
+		}
+	case rules.TypeLeaseReleased:
+		if s.Outcome == "" {
+			s.Outcome = read[rules.LeaseReleased](e).Reason
+		}
+	}
+}
+
+// maxNames is how many names an outcome lists.
+const maxNames = 5
+
+// checksOutcome describes the results of checks.
+func checksOutcome(b rules.ChecksRan) string {
+	var failed []string
+	for _, r := range b.Rows {
+		if !r.Passed {
+			failed = append(failed, fmt.Sprintf("%s on %s (exit status %d)", r.Check, r.Environment, r.Exit))
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		return fmt.Sprintf("checks failed (%d of %d): %s", len(failed), len(b.Rows), text.JoinSome(failed, maxNames))
+	case len(b.Protected) > 0:
+		return "it edited protected files: " + text.JoinSome(b.Protected, maxNames)
+	case len(b.Large) > 0:
+		return "large files: " + text.JoinSome(b.Large, maxNames)
+	case b.Unchanged:
+		return "the branch changes nothing"
+	case len(b.Rows) > 0:
+		return fmt.Sprintf("checks passed (%d of %d)", len(b.Rows), len(b.Rows))
+	case b.Problem != "":
+		return "not checked: " + b.Problem
+	}
+	return "no checks to run"
 }
 
 func (u *Usage) add(more Usage) {

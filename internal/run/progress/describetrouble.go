@@ -22,7 +22,7 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 		return d.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", lastActivity(b.Preview)
 	case rules.TypeAgentFailed:
 		b := as[rules.AgentFailed](e)
-		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), b.Detail
+		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), strings.ReplaceAll(b.Detail, "\n", "; ")
 	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
 		return waitsLine(string(b.Role), b.Until, d.zone), ""

@@ -166,6 +166,9 @@ func describeChecks(c *rules.LastChecks) string {
 	return result
 }
 
+// maxEnding is how many characters of the outcome of a session the table has.
+const maxEnding = 40
+
 // sessions prints the sessions, with the agents and what they cost if agents ran.
 func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 	agents := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return len(s.Turns) > 0 })
@@ -177,6 +180,9 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 		to, ended := "-", "-"
 		if s.To != nil {
 			to, ended = s.To.In(p.o.zone()).Format(time.DateTime), string(*s.Ended)
+		}
+		if s.To != nil && *s.Ended == rules.EndedReleased && s.Outcome != "" {
+			ended = text.Shorten(show.OnScreen(s.Outcome), maxEnding)
 		}
 		row := []string{fmt.Sprint(s.Epoch), s.Session, string(s.Role), string(s.Phase), s.From.In(p.o.zone()).Format(time.DateTime), to, ended}
 		if agents {

@@ -2,21 +2,19 @@ package render
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/agent"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/show"
@@ -214,7 +212,7 @@ func (l *Log) withoutAgent(s *inspect.Session) error {
 	}
 	ended := "running"
 	if s.Ended != nil {
-		ended = string(*s.Ended)
+		ended = clip(cmp.Or(s.Outcome, string(*s.Ended)))
 	}
 	more := ""
 	if s.Role == signalbox.RoleCI {
@@ -233,7 +231,7 @@ func (l *Log) start(w *rules.Work, s *inspect.Session, turn, ended *inspect.Turn
 		l.printer = unchanged{l.out}
 		return
 	}
-	l.printer = NewTranscript(l.out, TranscriptOptions{Options: l.o.Options, Format: formatOf(l.b.Config, turn.Agent), Role: s.Role, Work: w.ID, Name: w.Name(), Turn: ended})
+	l.printer = NewTranscript(l.out, TranscriptOptions{Options: l.o.Options, Format: cmp.Or(turn.Format, signalbox.FormatAuto), Role: s.Role, Work: w.ID, Name: w.Name(), Turn: ended})
 }
 
 // ended prints the rest of a turn that has ended.
@@ -383,6 +381,12 @@ func (l *Log) endTurn(turn *inspect.Turn) error {
 	if err != nil || turn == nil || l.o.Raw {
 		return err
 	}
+	_, more, _ := strings.Cut(turn.Failure, "\n")
+	for line := range strings.Lines(more) {
+		if _, err := fmt.Fprintln(l.out, l.o.Paint.Bad("  ! "+clip(line))); err != nil {
+			return err
+		}
+	}
 	_, err = fmt.Fprintln(l.out, l.o.Paint.Faint("── "+show.OnScreen(outcome(turn))))
 	return err
 }
@@ -392,7 +396,8 @@ func outcome(t *inspect.Turn) string {
 	var parts []string
 	switch {
 	case t.Failure != "":
-		parts = append(parts, "failed: "+t.Failure)
+		first, _, _ := strings.Cut(t.Failure, "\n")
+		parts = append(parts, "failed: "+first)
 	case t.Cap != "":
 		parts = append(parts, "ended by signalbox: "+t.Cap.Reason())
 	case t.Interrupted:
@@ -401,6 +406,8 @@ func outcome(t *inspect.Turn) string {
 		parts = append(parts, "no valid signal; asked again")
 	case len(t.Signals) > 0:
 		parts = append(parts, "accepted "+signalName(t.Signals[len(t.Signals)-1].Name))
+	case t.Exit != 0: // it could not continue its session, or signalbox ended it after its turn
+		parts = append(parts, fmt.Sprintf("end of turn, exit status %d", t.Exit))
 	default:
 		parts = append(parts, "end of turn")
 	}
@@ -419,18 +426,6 @@ func signalName(name string) string {
 		return row.Text
 	}
 	return strings.ToUpper(name)
-}
-
-// formatOf returns the format of the output of an agent. If the agent is not configured any more, it is detected.
-func formatOf(c *config.Config, name string) signalbox.Format {
-	if _, configured := c.Agents[name]; !configured && !slices.Contains(agent.Presets(), name) {
-		return signalbox.FormatAuto
-	}
-	command, err := crew.CommandOf(c.AgentNamed(name))
-	if err != nil {
-		return signalbox.FormatAuto
-	}
-	return command.Format
 }
 
 // unchanged is a printer that prints its input.

@@ -153,6 +153,77 @@ func TestLogOfEndedSessions(t *testing.T) {
 	}
 }
 
+// The log shows what became of checks, merges and failed agents.
+func TestLogSaysHowSessionsEnded(t *testing.T) {
+	s := newStage(t)
+	a := s.start()
+	s.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailCrash, Detail: "exit status 1: no model\nhint: set \x1b[31mone", Turn: &rules.Turn{Exit: 1}})
+	s.end(s.start(), "ready_for_review", "READY_FOR_REVIEW: T1\n")
+	a = s.dispatch(signalbox.RoleCI)
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c1", Base: "c0", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Exit: 2}, {Check: "vet", Environment: "local", Passed: true}}})
+	s.end(s.start(), "ready_for_review", "READY_FOR_REVIEW: T1\n")
+	a = s.dispatch(signalbox.RoleCI)
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c1", Base: "c0", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+	a = s.dispatch(signalbox.RoleCritic)
+	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted"})
+	s.end(a, "review_passed", "REVIEW_PASSED: T1\n")
+	a = s.dispatch(signalbox.RoleAuditor)
+	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted"})
+	s.end(a, "audit_passed", "AUDIT_PASSED: T1\n")
+	a = s.dispatch(signalbox.RoleMerger)
+	s.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789"})
+	s.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789"})
+	if err := s.seen.Engine.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0, 2, 4, 7}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"  ! hint: set  [31mone\n── failed: crash: exit status 1: no model · ", "\n  checks failed (1 of 2): test on local (exit status 2); see signalbox work show T1\n",
+		"\n  checks passed (1 of 1); see signalbox work show T1\n", "\n  merged as 0123456\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}
+
+// A transcript is read in the format that was recorded when its session started, whatever the agent of that name is now. Older ledgers do not
+// have it, and it is detected.
+func TestLogReadsTheRecordedFormat(t *testing.T) {
+	const json = `{"type":"system","subtype":"init","session_id":"s"}
+{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"I looked.\nTASK_INCOMPLETE: T1"}]},"session_id":"s"}
+{"type":"result","subtype":"success","is_error":false,"result":"TASK_INCOMPLETE: T1","session_id":"s"}
+`
+	for _, tt := range []struct {
+		name   string
+		format signalbox.Format
+		output string
+		want   string
+	}{
+		{"recorded", signalbox.FormatClaude, json, "\nI looked.\n"}, // the agent of that name is plain now
+		{"detected", "", json, "\nI looked.\n"},
+		{"plain", signalbox.FormatPlain, json, `{"type":"assistant"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newStage(t)
+			a := s.dispatch(signalbox.RoleDeveloper)
+			s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted", Format: tt.format})
+			s.end(a, "task_incomplete", tt.output)
+			if err := s.seen.Engine.Refresh(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			if err := NewLog(&out, s.seen, "T1", LogOptions{}).Print(t.Context(), []int{0}); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), tt.want) {
+				t.Errorf("%q is missing in\n%s", tt.want, out.String())
+			}
+		})
+	}
+}
+
 // Follow prints what a running agent writes at once, continues with the next session, and ends when the task is done.
 func TestLogFollowsSessions(t *testing.T) {
 	for _, raw := range []bool{false, true} {
