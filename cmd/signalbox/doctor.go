@@ -14,17 +14,19 @@ import (
 
 type doctorCommand struct {
 	boxFlag
-	JSON bool `name:"json" help:"Print one JSON object."`
+	JSON  bool `name:"json" help:"Print one JSON object."`
+	Probe bool `help:"Also ask each agent for one word, to see whether it is logged in. That costs what one short request costs."`
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
+	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. With --probe it also starts each agent program in an empty folder and asks it for one word, which is the only way to know whether its login is accepted. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
 
 Examples:
 
     signalbox doctor
+    signalbox doctor --probe
     signalbox doctor --json`
 }
 
@@ -51,6 +53,9 @@ func (c *doctorCommand) Run(p *program) error {
 	if settings != nil {
 		root := p.projectRoot(c.boxFlag, opts.Dir)
 		checks = doctor.Complete(ctx, settings, root, opts.Dir, checks)
+		if c.Probe {
+			checks = append(checks, doctor.Probe(ctx, settings, checks)...)
+		}
 		b, err := box.OpenReadOnly(ctx, opts.Dir, &opts.Options)
 		if err != nil { // box.Doctor reports it
 			b = nil
