@@ -182,14 +182,16 @@ func (c *runCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan,
 func (c *runCommand) findMissing(ctx context.Context, b *box.Box, root string, f *forecast.Forecast, miss func(error)) {
 	settings := b.Config
 	host := contain.ThisHost()
-	for _, name := range crew.AgentNames(settings) {
-		a := settings.AgentNamed(name)
-		a.BaseURL = "" // some presets write a settings file for it
-		command, err := crew.CommandOf(a)
-		if err == nil {
-			err = crew.CheckCommand(settings, a, command)
+	faults := map[string]error{}
+	for _, fault := range crew.AgentFaults(doctor.WithoutServers(settings), rules.DispatchRoles()) {
+		if faults[fault.Name] = fault.Err; fault.Needed {
+			miss(fault.Err)
+		} else {
+			f.Notes = append(f.Notes, fmt.Sprintf("agent %s cannot be started: %v", fault.Name, fault.Err))
 		}
-		miss(err)
+	}
+	for _, name := range crew.AgentNames(settings) {
+		err := faults[name]
 		if fix := host.MissingLogin(settings.AgentNamed(name)); fix != "" && err == nil {
 			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("no login of agent %s was found", name), Hint: fix})
 		}

@@ -22,6 +22,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/setup"
@@ -91,20 +92,38 @@ func Commands(c *config.Config) []box.AgentCommand {
 	return commands
 }
 
-// refuseAgents turns the check of each agent that was found, but that a run would refuse to start, into a problem.
+// refuseAgents makes the checks of the agents agree with what a run does: an agent that cannot be started is a problem if a run would refuse to
+// start, and only a warning if another agent takes over from it.
 func refuseAgents(c *config.Config, checks []box.Check) {
+	faults := crew.AgentFaults(WithoutServers(c), rules.DispatchRoles())
+	for i := range checks {
+		name, isAgent := strings.CutPrefix(checks[i].Name, "agent ")
+		if !isAgent {
+			continue
+		}
+		at := slices.IndexFunc(faults, func(f crew.AgentFault) bool { return f.Name == name })
+		if at < 0 {
+			continue
+		}
+		if checks[i].Health == box.Healthy { // its program was found
+			checks[i] = withError(checks[i], faults[at].Err)
+		}
+		if checks[i].Health = box.Problem; !faults[at].Needed {
+			checks[i].Health, checks[i].Detail = box.Warning, checks[i].Detail+"; a run starts without it"
+		}
+	}
+	if !c.Keyed {
+		return
+	}
 	for _, r := range roleAgents(c) {
 		i := slices.IndexFunc(checks, func(check box.Check) bool { return check.Name == "agent "+r.name && check.Health == box.Healthy })
 		if i < 0 || r.agent.Tree != "" {
 			continue
 		}
 		a := r.agent
-		a.BaseURL = "" // some presets write a settings file for it
+		a.BaseURL = ""
 		command, err := crew.CommandOf(a)
 		if err == nil {
-			err = crew.CheckCommand(c, a, command)
-		}
-		if err == nil && c.Keyed {
 			err = crew.CheckKey(r.name, command)
 		}
 		if err != nil {
@@ -112,6 +131,17 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 			checks[i] = withError(checks[i], err)
 		}
 	}
+}
+
+// WithoutServers returns the configuration without the servers of agents: some presets write a settings file for them, and doctor writes nothing.
+func WithoutServers(c *config.Config) *config.Config {
+	without := *c
+	without.Agents = maps.Clone(c.Agents)
+	for name, a := range without.Agents {
+		a.BaseURL = ""
+		without.Agents[name] = a
+	}
+	return &without
 }
 
 // logins checks whether the agents with a preset that can be started have a login or a key. It asks no service.

@@ -1,7 +1,6 @@
 package crew
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -83,8 +82,16 @@ func CheckCommand(c *config.Config, a config.Agent, command agent.Command) error
 	return command.Check()
 }
 
-// CheckAgents reports whether a program can be started for each of the given roles.
-func CheckAgents(c *config.Config, roles []signalbox.Role) error {
+// AgentFault is why a configured agent cannot be started here.
+type AgentFault struct {
+	Name string
+	Err  error
+	// Needed means that no other agent of some role can take over from it, so that no run starts.
+	Needed bool
+}
+
+// AgentFaults returns the agents of the given roles, and of experts, that cannot be started, each once.
+func AgentFaults(c *config.Config, roles []signalbox.Role) (faults []AgentFault) {
 	checked := map[string]error{}
 	check := func(name string) error {
 		err, known := checked[name]
@@ -98,21 +105,37 @@ func CheckAgents(c *config.Config, roles []signalbox.Role) error {
 		}
 		return err
 	}
+	add := func(agents []string, needed bool) {
+		usable := func(name string) bool { return check(name) == nil }
+		needed = needed && !slices.ContainsFunc(agents, usable) // otherwise that takes over
+		for _, name := range agents {
+			i := slices.IndexFunc(faults, func(f AgentFault) bool { return f.Name == name })
+			switch {
+			case usable(name):
+			case i >= 0:
+				faults[i].Needed = faults[i].Needed || needed
+			default:
+				faults = append(faults, AgentFault{name, check(name), needed})
+			}
+		}
+	}
 	for _, role := range roles {
-		if role == signalbox.RoleCI || role == signalbox.RoleMerger {
+		if role == signalbox.RoleCI || role == signalbox.RoleMerger || role == signalbox.RoleBusinessAnalyst && !c.Analyst() {
 			continue
 		}
-		var first error
-		for _, name := range c.AgentsFor(role, "") {
-			err := check(name)
-			if err == nil { // others can take over from it, and it from them
-				first = nil
-				break
-			}
-			first = cmp.Or(first, err)
-		}
-		if first != nil {
-			return first
+		add(c.AgentsFor(role, ""), true)
+	}
+	for _, e := range c.Experts { // work continues without them, and the human is asked
+		add(c.AgentsFor(signalbox.RoleExpert, e.Name), false)
+	}
+	return faults
+}
+
+// CheckAgents reports whether a program can be started for each of the given roles.
+func CheckAgents(c *config.Config, roles []signalbox.Role) error {
+	for _, f := range AgentFaults(c, roles) {
+		if f.Needed {
+			return f.Err
 		}
 	}
 	return nil
