@@ -1,0 +1,131 @@
+package browser_test
+
+import (
+	"bytes"
+	"flag"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+var update = flag.Bool("update", false, "write the pictures in docs/pictures/dashboard")
+
+const (
+	pictures = "../../docs/pictures/dashboard"
+	// How large a picture, and all of them, may be.
+	maxPicture, maxPictures = 60 << 10, 800 << 10
+)
+
+// screenshots are the pictures in the documentation.
+var screenshots = []struct{ name, path string }{
+	{"inbox", "/"}, {"board", "/board"}, {"run", "/run"}, {"crew", "/crew"}, {"cost", "/cost"}, {"ledger", "/ledger"}, {"event", "/ledger/30"},
+	{"task", "/work/T3"}, {"diff", "/work/T5/diff"}, {"log", "/work/T3/log"},
+}
+
+// TestScreenshots checks that every picture exists, is small, and is shown in the documentation. With -update it takes them.
+func TestScreenshots(t *testing.T) {
+	if *update {
+		takeScreenshots(t)
+	}
+	shown := ""
+	for _, name := range []string{"../../docs/dashboard.md", "../../README.md"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown += string(text)
+	}
+	files, err := filepath.Glob(filepath.Join(pictures, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2*len(screenshots) + 2; len(files) != want {
+		t.Errorf("there are %d pictures, not %d: go test ./test/browser -run Screenshots -update", len(files), want)
+	}
+	total := int64(0)
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() > maxPicture {
+			t.Errorf("%s has %d bytes", name, info.Size())
+		}
+		total += info.Size()
+		if !strings.Contains(shown, "pictures/dashboard/"+filepath.Base(name)) {
+			t.Errorf("no document shows %s", name)
+		}
+	}
+	if total > maxPictures {
+		t.Errorf("the pictures have %d bytes", total)
+	}
+}
+
+func takeScreenshots(t *testing.T) {
+	p := loggedIn(t, onSharedStage(t))
+	if err := os.MkdirAll(pictures, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, picture := range screenshots {
+		for _, scheme := range []string{"light", "dark"} {
+			p.scheme(scheme)
+			p.picture(picture.name+"-"+scheme, picture.path, 1280, 860)
+		}
+	}
+	p.scheme("light")
+	p.picture("inbox-phone", "/", 390, 844)
+	p.picture("task-phone", "/work/T3", 390, 844)
+}
+
+// picture takes a picture of a page in a window of at most a height.
+func (p *tab) picture(name, path string, width, height int64) {
+	p.t.Helper()
+	p.size(width, 200)
+	p.open(path)
+	p.until(`!document.querySelector("main [data-live]") || document.getElementById("live").textContent.includes("live")`)
+	p.size(width, min(height, eval[int64](p, "document.scrollingElement.scrollHeight")))
+	data, err := run(p, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	shot, err := png.Decode(bytes.NewReader(data))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	var small bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestCompression}
+	if err := encoder.Encode(&small, paletted(shot)); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(pictures, name+".png"), small.Bytes(), 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// paletted returns a picture with the colours that occur most. A page has few, and the shades of the edges of letters.
+func paletted(shot image.Image) *image.Paletted {
+	const colours = 256
+	counts := map[color.Color]int{}
+	bounds := shot.Bounds()
+	for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
+		for x := bounds.Min.X; x < bounds.Max.X; x++ {
+			counts[shot.At(x, y)]++
+		}
+	}
+	var palette color.Palette
+	for c := range counts {
+		palette = append(palette, c)
+	}
+	slices.SortFunc(palette, func(a, b color.Color) int { return counts[b] - counts[a] })
+	small := image.NewPaletted(bounds, palette[:min(colours, len(palette))])
+	draw.Draw(small, bounds, shot, bounds.Min, draw.Src)
+	return small
+}
