@@ -123,13 +123,8 @@ func orEmpty(list []string) []string { return append([]string{}, list...) }
 const maxTasksPrinted = 200
 
 func writeTasks(text *strings.Builder, s *rules.State, width int) {
-	var works []*rules.Work
 	done := 0
-	for w := range s.Works() {
-		if s.InPlan(w) && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) {
-			works = append(works, w)
-		}
-	}
+	works := slices.DeleteFunc(worksOfPlan(s), func(w *rules.Work) bool { return w.Task.Kind != rules.KindTask && w.Task.Kind != rules.KindRemediation })
 	if len(works) > maxTasksPrinted {
 		kept := works[:0]
 		for _, w := range works {
@@ -158,6 +153,23 @@ func writeTasks(text *strings.Builder, s *rules.State, width int) {
 	if done > 0 {
 		fmt.Fprintf(text, "and %d done tasks\n", done)
 	}
+}
+
+// worksOfPlan returns the work of the plan that was loaded last: its tasks, and the baselines, remediations and requests to experts since its
+// first task. Those of an earlier plan belong to it only as long as they are open.
+func worksOfPlan(s *rules.State) (works []*rules.Work) {
+	var began time.Time
+	for w := range s.Works() {
+		if w.Task != nil && w.Task.Kind == rules.KindTask && w.Task.Plan == s.PlanID() && (began.IsZero() || w.Opened.Before(began)) {
+			began = w.Opened
+		}
+	}
+	for w := range s.Works() {
+		if s.InPlan(w) && (w.Task.Kind == rules.KindTask || !w.Done() || !w.Opened.Before(began)) {
+			works = append(works, w)
+		}
+	}
+	return works
 }
 
 func orDash(known bool, text string) string {
@@ -190,11 +202,9 @@ func stateOf(w *rules.Work) string {
 
 func writeTotals(text *strings.Builder, s *rules.State, st rules.Status, elapsed time.Duration) {
 	agents, reworks, spent := 0, 0, rules.Spent{}
-	for w := range s.Works() {
-		if s.InPlan(w) { // and not in another one that is finished
-			effort := inspect.NewEffort(w)
-			agents, reworks, spent = agents+effort.Attempts, reworks+effort.Reworks, spent.Plus(w.Task.Spent)
-		}
+	for _, w := range worksOfPlan(s) {
+		effort := inspect.NewEffort(w)
+		agents, reworks, spent = agents+effort.Attempts, reworks+effort.Reworks, spent.Plus(w.Task.Spent)
 	}
 	fmt.Fprintf(text, "\n%d of %s done in %s; %s, %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed), count(agents, "agent run"), count(reworks, "rework"))
 	if spent.Tokens > 0 {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"signalbox"
 	"signalbox/internal/core/rules"
 )
@@ -137,5 +139,28 @@ func TestSpendingInWords(t *testing.T) {
 	}
 	if notices := noticesOf(p.s, p.s.Status(p.now), p.now); len(notices) != 1 || !strings.HasSuffix(notices[0], ": token window") {
 		t.Errorf("notices %q", notices)
+	}
+}
+
+// What an earlier plan needed besides its tasks, and what that cost, is not part of the next plan.
+func TestWorksOfPlan(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	ids := func() (ids []string) {
+		for _, w := range worksOfPlan(p.s) {
+			ids = append(ids, w.ID)
+		}
+		return ids
+	}
+	if diff := cmp.Diff([]string{"T1", "B-1"}, ids()); diff != "" {
+		t.Errorf("the first plan (-want +got):\n%s", diff)
+	}
+	p.check("B-1")
+	p.develop("T1")
+	p.approve("T1")
+	load := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "more", ID: "more", Source: "more.md", Tasks: []rules.PlanTask{planned("T2", "more")}, Actor: "op"}
+	for !p.do(load).Plan.Loaded {
+	}
+	if diff := cmp.Diff([]string{"T2"}, ids()); diff != "" {
+		t.Errorf("the second plan (-want +got):\n%s", diff)
 	}
 }

@@ -77,7 +77,10 @@ func (l *lane) version() string {
 // newView makes a view of the state. live is the activity of agents, by session.
 func newView(s *rules.State, title string, began, now time.Time, live map[string]string) view {
 	st := s.Status(now)
-	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, spent: s.Spent(), paused: s.Paused(), withoutPlan: withoutPlan(s)}
+	v := view{seq: s.Seq(), title: onScreen(title), began: began, standing: st.Standing, tasks: st.Tasks, done: st.Completed, paused: s.Paused(), withoutPlan: withoutPlan(s)}
+	for _, w := range worksOfPlan(s) {
+		v.spent = v.spent.Plus(w.Task.Spent)
+	}
 	if v.title == "" {
 		_, name, _ := s.Plan()
 		v.title = onScreen(name)
