@@ -28,7 +28,7 @@ const (
 	// patience is how long a screen or the end of a command may take. It is far longer than any does.
 	patience = 2 * time.Minute
 	// quiet is how long the screen must not change before -update copies it.
-	quiet = 2 * time.Second
+	quiet = 6 * time.Second
 )
 
 // reader is somebody who follows the document.
@@ -220,7 +220,8 @@ var (
 	spaces  = regexp.MustCompile(` {2,}`)
 	clock   = regexp.MustCompile(`\b\d\d:\d\d(:\d\d)?\b`)
 	period  = regexp.MustCompile(`\b\d+m\d\ds\b`)
-	commit  = regexp.MustCompile(`\b[0-9a-f]{7}\b`)
+	commit  = regexp.MustCompile(`\b[0-9a-f]{7,12}\b`)
+	sizes   = regexp.MustCompile(`\b\d+ (events|blobs)\b`)
 	spinner = regexp.MustCompile(`[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]`)
 )
 
@@ -230,6 +231,7 @@ func normal(text string) string {
 	text = output.Steady(text)
 	text = clock.ReplaceAllString(text, "CLOCK")
 	text = commit.ReplaceAllString(text, "COMMIT")
+	text = sizes.ReplaceAllString(text, "N $1")
 	text = spinner.ReplaceAllString(text, "*")
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
