@@ -301,3 +301,29 @@ func TestUseBase(t *testing.T) {
 	wantFiles(t, k.dir, map[string]string{"a": "1\n"})
 	k.sound()
 }
+
+// The commits that are made for a delivery have the time of the work, so that they are the same whenever they are made.
+func TestDeliveryHasTheTimeOfTheWork(t *testing.T) {
+	t.Setenv("GIT_COMMITTER_DATE", "2020-01-01T00:00:00Z") // of the gits in this test, not of those that the package starts
+	k := newKit(t, map[string]string{"a": "1\n"})
+	base := k.base()
+	k.work("T1", map[string]string{"b": "1\n"})
+	k.work("T2", map[string]string{"c": "1\n"})
+	old := func(task string) string {
+		return strings.TrimSpace(gitRun(t, k.dir, "commit-tree", "-p", base, "-m", "old", k.tip(task)+"^{tree}"))
+	}
+	one, two := old("T1"), old("T2")
+	squashed, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: one, Base: base, Squash: true, Message: "T1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack, err := k.Stack(t.Context(), base, []string{one, two})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, commit := range []string{squashed, stack} {
+		if got := strings.TrimSpace(gitRun(t, k.dir, "log", "-1", "--format=%at %ct", commit)); got != "1577836800 1577836800" {
+			t.Errorf("%s is of %s", commit, got)
+		}
+	}
+}
