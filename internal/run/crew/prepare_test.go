@@ -396,3 +396,20 @@ func TestPreparationFails(t *testing.T) {
 		})
 	}
 }
+
+// A list of files to copy that came with the repository counts only if the configuration names it.
+func TestTrackedList(t *testing.T) {
+	for name, each := range map[string]struct{ settings, check string }{
+		"not named": {"", "test ! -e .env"},
+		"named":     {"copy: [.worktreeinclude]\n", "test -e .env"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{git: true, plan: task("T1"), options: Options{LeaveQuestions: true},
+				settings: each.settings + "checks: [{name: unit, command: '" + each.check + "'}]\n",
+				files:    map[string]string{".gitignore": ".env\n.signalbox\n", ".worktreeinclude": ".env\n"}})
+			s.write("project/.env", "KEY=1\n")
+			s.run()
+			s.wantCompleted("T1")
+		})
+	}
+}
