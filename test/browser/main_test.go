@@ -84,6 +84,16 @@ func startChromium() (context.Context, error) {
 	return browser, nil
 }
 
+// needChromium returns the context of the browser. Without one, the test ends.
+func needChromium(t *testing.T) context.Context {
+	t.Helper()
+	browser, err := chromium()
+	if err != nil {
+		skipOrFail(t, "%v", err)
+	}
+	return browser
+}
+
 // findChromium returns the path of the browser.
 func findChromium() (path string, err error) {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

@@ -33,11 +33,7 @@ type tab struct {
 // newTab opens a tab. What goes wrong in it is collected from the beginning.
 func newTab(t *testing.T, s *stage) *tab {
 	t.Helper()
-	browser, err := chromium()
-	if err != nil {
-		skipOrFail(t, "%v", err)
-	}
-	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	ctx, cancel := chromedp.NewContext(needChromium(t), chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil { // opens the tab, which lives as long as ctx
 		t.Fatal(err)

@@ -75,6 +75,7 @@ func demoScene() scene {
 // newStage returns a stage of its own for a test.
 func newStage(t *testing.T, of scene) *stage {
 	t.Helper()
+	needChromium(t)
 	s, err := setUp(t.TempDir(), of)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +87,7 @@ func newStage(t *testing.T, of scene) *stage {
 // onSharedStage returns the stage for tests that change nothing.
 func onSharedStage(t *testing.T) *stage {
 	t.Helper()
+	needChromium(t)
 	s, err := sharedStage()
 	if err != nil {
 		t.Fatal(err)
