@@ -3,6 +3,7 @@ package show
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"charm.land/lipgloss/v2"
 	"github.com/google/go-cmp/cmp"
@@ -58,6 +59,34 @@ T3           asks Q-1
 	for i, line := range Table(rows, 0) {
 		if !strings.HasSuffix(line, "  "+rows[i][6]) {
 			t.Errorf("without a terminal: %q", line)
+		}
+	}
+}
+
+func TestTook(t *testing.T) {
+	for d, want := range map[time.Duration]string{-1: "0s", 0: "0s", 400 * time.Microsecond: "0s", 40 * time.Millisecond: "40ms", 999 * time.Millisecond: "999ms", 1240 * time.Millisecond: "1.2s",
+		9949 * time.Millisecond: "9.9s", 9970 * time.Millisecond: "10.0s", 38400 * time.Millisecond: "38s", 125 * time.Second: "2m05s"} {
+		if got := Took(d); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestColumns(t *testing.T) {
+	rows := [][]string{{"A", "B", "C"}, {"aaaa", "bbbb", "cccc"}}
+	for width, want := range map[int]string{0: "A     B     C\naaaa  bbbb  cccc", 16: "A     B     C\naaaa  bbbb  cccc", 15: "A     C\naaaa  cccc", 9: "C\ncccc", 3: "C\ncc…"} {
+		lines, fits := Columns(rows, width, "B", "A")
+		if got := strings.Join(lines, "\n"); got != want || fits != (width != 3) {
+			t.Errorf("%d columns, fits %t:\n%s", width, fits, got)
+		}
+	}
+}
+
+func TestPack(t *testing.T) {
+	texts := []string{"one", "two", "three", "longer than that"}
+	for width, want := range map[int]string{9: "one · two|three|longer than that", 100: "one · two · three · longer than that", 3: "one|two|three|longer than that"} {
+		if got := strings.Join(Pack(texts, " · ", width), "|"); got != want {
+			t.Errorf("%d columns: %s", width, got)
 		}
 	}
 }
