@@ -348,3 +348,43 @@ func TestAgentOfTheFirstExpert(t *testing.T) {
 		t.Errorf("%+v asks %+v", d, q)
 	}
 }
+
+// What an old session says does not shorten the pauses of an agent that is down, but a retry by the human does.
+func TestPausesOfAnAgentAreReset(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"), todo("t2"))
+	old, a := b.wantAgent(signalbox.RoleDeveloper, "claude"), b.wantAgent(signalbox.RoleDeveloper, "claude")
+	b.fails(a, FailServer, "503")
+	b.say(old, "checkpoint")
+	if got := b.s.Agent("claude").Outages; got != 1 {
+		t.Errorf("%d pauses after an old session", got)
+	}
+	b.now = b.now.Add(5 * time.Minute)
+	b.do(Release{Work: old.Work, Session: old.Session, Epoch: old.Lease.Epoch})
+	b.wantAgent(signalbox.RoleDeveloper, "claude")
+	if got := b.s.Agent("claude"); got.Outages != 1 || !got.Trying {
+		t.Errorf("%+v", got)
+	}
+	b.do(Order{What: OrderRetry, Actor: "op"})
+	if got := b.s.Agent("claude").Outages; got != 0 {
+		t.Errorf("%d pauses after a retry", got)
+	}
+}
+
+// A rate limit does not hide that an agent stays down until a human has done something.
+func TestLimitOfAnAgentThatIsDown(t *testing.T) {
+	now := t0
+	for _, tt := range []struct {
+		a    AgentState
+		want bool
+	}{
+		{AgentState{Limited: now.Add(1)}, true},
+		{AgentState{Limited: now.Add(1), Down: FailLogin}, false},
+		{AgentState{Limited: now.Add(1), Down: FailServer, Until: now}, true},
+		{AgentState{Down: FailServer, Until: now.Add(1)}, true},
+		{AgentState{Down: FailServer, Until: now}, false},
+	} {
+		if got := tt.a.waits(now); got != tt.want {
+			t.Errorf("%+v waits: %t", tt.a, got)
+		}
+	}
+}
