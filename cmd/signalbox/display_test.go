@@ -42,7 +42,7 @@ func TestScreenNeedsATerminal(t *testing.T) {
 	if got := fmt.Sprintf("%T", p.newDisplay(nil, progress.Options{})); got != "*progress.plainDisplay" {
 		t.Errorf("%s for a buffer", got)
 	}
-	p.stdout = new(terminal)
+	p.stdout = new(fakeTerminal)
 	if got := fmt.Sprintf("%T", p.newDisplay(nil, progress.Options{})); got != "*progress.screen" {
 		t.Errorf("%s for a terminal", got)
 	}

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -16,22 +12,15 @@ func (w *terminalWorld) inEditor(env []string, args ...string) (string, int) {
 	w.t.Helper()
 	cmd := w.command("", append([]string{"signalbox"}, args...)...)
 	cmd.Env = append(append(cmd.Env, "VISUAL=", "EDITOR=", "TMPDIR="+w.dir, "TERM=dumb", "NO_COLOR=1"), env...)
-	master, slave := openTerminal(w.t)
-	defer master.Close()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	if err := cmd.Start(); err != nil {
+	cmd.Stdin = nil
+	c := openTerminal(w.t, 0, 0)
+	defer c.Close()
+	if err := c.SetVerbatim(); err != nil {
 		w.t.Fatal(err)
 	}
-	slave.Close()
-	out, err := io.ReadAll(master)
-	if err != nil && !errors.Is(err, syscall.EIO) { // the other end was closed
-		w.t.Fatal(err)
-	}
-	status := 0
-	if exited := (*exec.ExitError)(nil); errors.As(cmd.Wait(), &exited) {
-		status = exited.ExitCode()
-	}
-	return string(out), status
+	c.starts(cmd)
+	status := c.ends()
+	return c.Written(), status
 }
 
 func (w *terminalWorld) drafts() []string {

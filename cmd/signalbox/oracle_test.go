@@ -33,8 +33,8 @@ func newOracleBox(t *testing.T, script string) *testBox {
 	return b
 }
 
-func typed(text string) *terminal {
-	t := new(terminal)
+func typed(text string) *fakeTerminal {
+	t := new(fakeTerminal)
 	t.WriteString(text)
 	return t
 }
@@ -79,20 +79,20 @@ func TestOracleChat(t *testing.T) {
 func TestOracleColoursTerminalsOnly(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	p, stdout, _ := b.program("oracle", "hello")
-	screen := new(terminal)
+	screen := new(fakeTerminal)
 	p.stderr = screen
 	if status := p.run(); status != 0 || !strings.Contains(screen.String(), "\x1b[2m  ■") || strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, screen.String())
 	}
 	p, _, stderr := b.program("oracle", "hello")
-	screen = new(terminal)
+	screen = new(fakeTerminal)
 	p.stdout = screen
 	if status := p.run(); status != 0 || strings.Contains(stderr.String(), "\x1b") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	b.env["NO_COLOR"] = "1"
 	p, _, _ = b.program("oracle", "hello")
-	screen = new(terminal)
+	screen = new(fakeTerminal)
 	p.stderr = screen
 	if status := p.run(); status != 0 || strings.Contains(screen.String(), "\x1b") {
 		t.Errorf("NO_COLOR: status %d, stderr %q", status, screen.String())

@@ -69,10 +69,10 @@ func TestStripPrintsBeforeTheStreamEnds(t *testing.T) {
 	})
 }
 
-// terminal is a buffer that claims to be a character device.
-type terminal struct{ bytes.Buffer }
+// fakeTerminal is a buffer that claims to be a character device.
+type fakeTerminal struct{ bytes.Buffer }
 
-func (*terminal) Stat() (fs.FileInfo, error) { return terminalInfo{}, nil }
+func (*fakeTerminal) Stat() (fs.FileInfo, error) { return terminalInfo{}, nil }
 
 type terminalInfo struct{ fs.FileInfo }
 
@@ -84,7 +84,7 @@ func TestStripEndsTheLineOnATerminalOnly(t *testing.T) {
 	p.stdin = strings.NewReader(reply)
 	p.run()
 	p, _, _ = start("strip")
-	screen := new(terminal)
+	screen := new(fakeTerminal)
 	p.stdin, p.stdout = strings.NewReader(reply), screen
 	p.run()
 	if stdout.String() != "Fin." || screen.String() != "Fin.\n" {

@@ -2,185 +2,23 @@ package main
 
 import (
 	"bufio"
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
-
-	"github.com/charmbracelet/x/vt"
-	"golang.org/x/sys/unix"
 )
-
-// terminalSession is a program on a terminal with keys, as a person sees it.
-type terminalSession struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	master *os.File
-	before unix.Termios // the settings of the terminal before the program started
-	ended  chan error
-
-	mu      sync.Mutex // guards what follows
-	screen  *vt.SafeEmulator
-	raw     strings.Builder
-	changed chan struct{}
-}
-
-// patience is how long a test waits for something that is sure to happen.
-const patience = 2 * time.Minute
 
 // openSession starts a program on a terminal of its own, after something was typed on it.
 func (w *terminalWorld) openSession(columns, rows int, typed string, args ...string) *terminalSession {
 	w.t.Helper()
-	master, slave := openTerminal(w.t)
-	c := &terminalSession{t: w.t, master: master, ended: make(chan error, 1), screen: vt.NewSafeEmulator(columns, rows), changed: make(chan struct{}, 1)}
-	w.t.Cleanup(func() { master.Close() })
-	settings, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	settings.Oflag |= unix.OPOST // as on the terminal of a person
-	if err := unix.IoctlSetTermios(int(master.Fd()), unix.TCSETS, settings); err != nil {
-		w.t.Fatal(err)
-	}
-	c.before = *settings
-	c.resizeTo(columns, rows)
+	c := openTerminal(w.t, columns, rows)
 	c.types(typed)
-	c.cmd = w.command("", args...)
-	c.cmd.Env = append(c.cmd.Env, "TERM=xterm-256color", "NO_COLOR=1", "CI=")
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = slave, slave, slave
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := c.cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	slave.Close()
-	w.t.Cleanup(func() { c.cmd.Process.Kill() })
-	go c.show()
-	go io.Copy(c.master, c.screen) // the answers of the terminal, such as its background colour
-	go func() { c.ended <- c.cmd.Wait() }()
+	cmd := w.command("", args...)
+	cmd.Env = append(cmd.Env, "TERM=xterm-256color", "NO_COLOR=1", "CI=")
+	cmd.Stdin = nil
+	c.starts(cmd)
 	return c
-}
-
-// show draws what the program writes.
-func (c *terminalSession) show() {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := c.master.Read(buf)
-		c.mu.Lock()
-		c.raw.Write(buf[:n])
-		c.mu.Unlock()
-		c.screen.Write(buf[:n])
-		select {
-		case c.changed <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// text returns what is on the screen.
-func (c *terminalSession) text() string { return c.screen.String() }
-
-// written returns everything that the program wrote.
-func (c *terminalSession) written() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.raw.String()
-}
-
-// until waits until a condition holds.
-func (c *terminalSession) until(what string, holds func() bool) {
-	c.t.Helper()
-	timeout := time.After(patience)
-	for !holds() {
-		select {
-		case <-c.changed:
-		case err := <-c.ended:
-			c.ended <- err
-			if !holds() {
-				c.t.Fatalf("it ended (%v) before %s:\n%s", err, what, c.text())
-			}
-			return
-		case <-timeout:
-			c.t.Fatalf("%s did not happen:\n%s", what, c.text())
-		}
-	}
-}
-
-// shows waits until the screen has some texts.
-func (c *terminalSession) shows(texts ...string) {
-	c.t.Helper()
-	c.until(fmt.Sprintf("the screen with %q", texts), func() bool {
-		screen := c.text()
-		for _, text := range texts {
-			if !strings.Contains(screen, text) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// hides waits until the screen does not have a text.
-func (c *terminalSession) hides(text string) {
-	c.t.Helper()
-	c.until(fmt.Sprintf("the screen without %q", text), func() bool { return !strings.Contains(c.text(), text) })
-}
-
-func (c *terminalSession) types(keys string) {
-	c.t.Helper()
-	if _, err := c.master.WriteString(keys); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *terminalSession) resizeTo(columns, rows int) {
-	c.t.Helper()
-	c.screen.Resize(columns, rows)
-	if err := unix.IoctlSetWinsize(int(c.master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: uint16(rows), Col: uint16(columns)}); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// exit waits for the end of the program, checks that the terminal is as it was before, and returns the exit status.
-func (c *terminalSession) exit() int {
-	c.t.Helper()
-	status := 0
-	select {
-	case err := <-c.ended:
-		if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {
-			status = exited.ExitCode()
-		} else if err != nil {
-			c.t.Fatal(err)
-		}
-	case <-time.After(patience):
-		c.t.Fatalf("it does not end:\n%s", c.text())
-	}
-	c.checkRestored()
-	return status
-}
-
-// checkRestored fails if the terminal is not as it was before the program started.
-func (c *terminalSession) checkRestored() {
-	c.t.Helper()
-	settings, err := unix.IoctlGetTermios(int(c.master.Fd()), unix.TCGETS)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if *settings != c.before {
-		c.t.Errorf("the settings of the terminal are %+v, and were %+v", *settings, c.before)
-	}
-	if raw := c.written(); c.screen.IsAltScreen() || strings.LastIndex(raw, "\x1b[?25h") < strings.LastIndex(raw, "\x1b[?25l") || strings.LastIndex(raw, "\x1b[?2004l") < strings.LastIndex(raw, "\x1b[?2004h") {
-		c.t.Errorf("the terminal is left in another mode:\n%s", c.text())
-	}
 }
 
 // The screen stays while a question is open. Keys act at once or not at all: what was typed before there was a screen is not obeyed.
@@ -197,7 +35,7 @@ func TestScreenStaysForAQuestion(t *testing.T) {
 		c.resizeTo(size[0], size[1])
 		c.shows("1 question for you", "waiting for you", "Q-1")
 	}
-	if !c.screen.IsAltScreen() {
+	if !c.IsAlternate() {
 		t.Error("the terminal was given back")
 	}
 	if out := w.piped("", "answer", "Q-1", "yes"); !strings.Contains(out, "answered Q-1") {
@@ -208,7 +46,7 @@ func TestScreenStaysForAQuestion(t *testing.T) {
 	c.shows("stop? work is kept")
 	c.types("q")
 	if status := c.exit(); status != 130 {
-		t.Errorf("exit status %d:\n%s", status, c.text())
+		t.Errorf("exit status %d:\n%s", status, c.Screen())
 	}
 	c.shows("asks Q-2", "interrupted", "run the same command again to resume")
 }
@@ -223,7 +61,7 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 		if status := c.exit(); status != 130 {
-			t.Errorf("%s: exit status %d:\n%s", sent, status, c.text())
+			t.Errorf("%s: exit status %d:\n%s", sent, status, c.Screen())
 		}
 		c.shows("asks Q-1", "interrupted")
 	}
@@ -240,8 +78,8 @@ func TestSuspendedScreenContinues(t *testing.T) {
 	c.checkRestored()
 	c.types("typed for the shell\n")
 	c.shows("1 question for you", "waiting for you")
-	if !strings.Contains(c.written(), "got typed for the shell") || !c.screen.IsAltScreen() {
-		t.Errorf("the shell had no terminal: %q", c.written())
+	if !strings.Contains(c.Written(), "got typed for the shell") || !c.IsAlternate() {
+		t.Errorf("the shell had no terminal: %q", c.Written())
 	}
 	c.types("q")
 	c.shows("stop? agents end")
@@ -280,7 +118,7 @@ on auditor:
 // checkSafe fails if the terminal got a sequence of an agent.
 func (c *terminalSession) checkSafe() {
 	c.t.Helper()
-	out := c.written()
+	out := c.Written()
 	for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b"} {
 		if i := strings.Index(out, sequence); i >= 0 {
 			c.t.Errorf("the terminal got %q", out[max(0, i-20):min(len(out), i+20)])
@@ -302,7 +140,7 @@ func TestOperateARunOnItsScreen(t *testing.T) {
 	c.types("a")
 	c.shows("answer Q-1", "pwned", "ctrl+d sends")
 	c.types("two decimals\r")
-	c.types("\x1b[200~pasted\nqq lines\x1b[201~")
+	c.pastes("pasted\nqq lines")
 	c.shows("┃ two decimals", "┃ pasted", "┃ qq lines")
 	c.types("\x04")
 	c.shows("1 merge to approve", "press a to look at it")
@@ -324,7 +162,7 @@ func TestOperateARunOnItsScreen(t *testing.T) {
 	c.shows("approve the merge of A", "commit ", "a.txt | ", "1 file changed", "y approve")
 	c.types("y")
 	if status := c.exit(); status != 0 {
-		t.Errorf("exit status %d:\n%s", status, c.text())
+		t.Errorf("exit status %d:\n%s", status, c.Screen())
 	}
 	c.shows("1 of 1 task done", "signalbox ledger verify")
 	c.checkSafe()
@@ -353,7 +191,7 @@ func TestWatchOnAScreen(t *testing.T) {
 	c.shows("q leave")
 	c.types("q")
 	if status := c.exit(); status != 0 {
-		t.Errorf("exit status %d:\n%s", status, c.text())
+		t.Errorf("exit status %d:\n%s", status, c.Screen())
 	}
 	c.checkSafe()
 	w.piped("", "answer", "Q-1", "two")

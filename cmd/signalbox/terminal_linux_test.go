@@ -4,20 +4,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
 
 	"signalbox/internal/rehearsal/modelserver"
 )
@@ -76,53 +73,14 @@ func (w *terminalWorld) endsOnTerminal(term, stdin string, args ...string) (out 
 	if term == "dumb" {
 		cmd.Env = append(cmd.Env, "NO_COLOR=1")
 	}
-	master, slave := openTerminal(w.t)
-	defer master.Close()
-	if err := unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: uint16(w.columns)}); err != nil {
+	c := openTerminal(w.t, w.columns, 50)
+	defer c.Close()
+	if err := c.SetVerbatim(); err != nil {
 		w.t.Fatal(err)
 	}
-	cmd.Stdout, cmd.Stderr = slave, slave
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
-	slave.Close()
-	text, err := io.ReadAll(master)
-	if err != nil && !errors.Is(err, syscall.EIO) { // the other end was closed
-		w.t.Fatal(err)
-	}
-	cmd.Wait() // it is in the state of the process
-	return string(text), cmd.ProcessState.ExitCode()
-}
-
-// openTerminal returns both ends of a pseudo-terminal that changes nothing of what is written to it.
-func openTerminal(t *testing.T) (master, slave *os.File) {
-	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("this machine has no terminals: %v", err)
-	}
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings, err := unix.IoctlGetTermios(fd, unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings.Oflag &^= unix.OPOST
-	settings.Lflag &^= unix.ECHO
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, settings); err != nil {
-		t.Fatal(err)
-	}
-	return master, slave
+	c.starts(cmd)
+	status = c.ends()
+	return c.Written(), status
 }
 
 // unsafeCharacter returns the first character that a terminal obeys or hides, and its neighbours.
@@ -217,19 +175,16 @@ func TestTrustAsks(t *testing.T) {
 		typed   string
 		trusted bool
 	}{{"\n", false}, {"no\n", false}, {"yess\n", false}, {"\x04", false}, {"y\n", true}} {
-		master, slave := openTerminal(t)
+		c := openTerminal(t, 80, 24)
+		c.types(tt.typed)
 		cmd := w.command("", "signalbox", "trust")
-		cmd.Stdin = slave
-		if _, err := master.WriteString(tt.typed); err != nil {
-			t.Fatal(err)
+		var out strings.Builder
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, &out, &out
+		c.starts(cmd)
+		if status := c.ends(); !strings.Contains(out.String(), "[y/N] ") || (status == 0) != tt.trusted {
+			t.Errorf("%q: status %d: %s", tt.typed, status, out.String())
 		}
-		out, err := cmd.CombinedOutput()
-		slave.Close()
-		master.Close()
-		if !strings.Contains(string(out), "[y/N] ") || (err == nil) != tt.trusted {
-			t.Errorf("%q: %v: %s", tt.typed, err, out)
-		}
-		if found := unsafeCharacter(string(out)); found != "" {
+		if found := unsafeCharacter(out.String()); found != "" {
 			t.Errorf("%q: the output has %s", tt.typed, found)
 		}
 		if err := w.command("", "signalbox", "prompt", "developer", "A", "--plan", "plan.md").Run(); (err == nil) != tt.trusted {

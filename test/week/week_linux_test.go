@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/internal/testkit/output"
-	"signalbox/test/week"
+	"signalbox/internal/testkit/terminal"
 )
 
 var update = flag.Bool("update", false, "write what the program shows into docs/week-one.md")
@@ -38,7 +38,7 @@ type reader struct {
 	dir  string
 	env  []string
 	// running is the program that has the screen, and began the step that started it; nil if there is none.
-	running *week.Terminal
+	running *terminal.Terminal
 	began   step
 }
 
@@ -117,16 +117,16 @@ func (r *reader) follow(s step, interactive bool) (shown string, err error) {
 			r.dir = filepath.Join(r.home, strings.TrimPrefix(folder, "~/"))
 			return "", nil
 		}
-		terminal, err := r.start(s.name)
+		started, err := r.start(s.name)
 		if err != nil {
 			return "", err
 		}
 		if interactive && r.running == nil { // otherwise it is typed in another terminal
-			r.running, r.began = terminal, s
+			r.running, r.began = started, s
 			return "", nil
 		}
-		defer terminal.Close()
-		return r.end(ctx, terminal, s)
+		defer started.Close()
+		return r.end(ctx, started, s)
 	}
 	if r.running == nil {
 		return "", errors.New("no program has the screen")
@@ -154,23 +154,30 @@ func (r *reader) write(s step) error {
 	return os.WriteFile(name, []byte(text), 0o644)
 }
 
-func (r *reader) start(line string) (*week.Terminal, error) {
+func (r *reader) start(line string) (*terminal.Terminal, error) {
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir, cmd.Env = r.dir, r.env
-	terminal, err := week.Start(cmd, columns, rows)
-	if errors.Is(err, week.ErrNoTerminals) {
+	opened, err := terminal.Open(columns, rows)
+	if errors.Is(err, terminal.ErrNoTerminals) {
 		skipOrFail(r.t, "%v", err)
 	}
-	return terminal, err
+	if err != nil {
+		return nil, err
+	}
+	if err := opened.Start(cmd); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return opened, nil
 }
 
 // end waits until a program ends, and compares what it printed. A program must succeed unless the document shows that it does not.
-func (r *reader) end(ctx context.Context, terminal *week.Terminal, s step) (string, error) {
-	real, failed := terminal.Wait(ctx)
+func (r *reader) end(ctx context.Context, started *terminal.Terminal, s step) (string, error) {
+	failed := started.Wait(ctx)
 	if exited := (*exec.ExitError)(nil); failed != nil && !errors.As(failed, &exited) {
 		return "", failed
 	}
-	real = r.printed(real)
+	real := r.printed(started.Printed())
 	if fails := strings.Contains("\n"+s.text, "\nsignalbox: "); !*update && fails != (failed != nil) {
 		return "", errors.New("its exit status is not what the document shows: " + real)
 	}
