@@ -380,6 +380,8 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	run("rehearse agent", "prompt", true, "agents.script", "--role", "developer", "--task", "A")
 	shown("completion", hostile)
 	quiet("completion", "bash")
+	quiet("help", "run")
+	shown("help", hostile)
 	shown("manual", hostile)
 	quiet("version")
 	shown("version", hostile)
