@@ -72,14 +72,14 @@ func TestScreen(t *testing.T) {
 }
 
 func TestResize(t *testing.T) {
-	c := open(t, `trap 'stty size' WINCH; stty size; echo ready; while :; do read -r line; done`)
+	c := open(t, `trap 'stty size; echo longer than twenty columns' WINCH; stty size; echo ready; while :; do read -r line; done`)
 	if err := c.WaitFor(patient(t), has("5 20\nready")); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Resize(40, 10); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.WaitFor(patient(t), has("10 40")); err != nil {
+	if err := c.WaitFor(patient(t), has("10 40\nlonger than twenty columns")); err != nil {
 		t.Fatal(err)
 	}
 }
