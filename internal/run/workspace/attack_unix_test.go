@@ -10,6 +10,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -341,6 +342,21 @@ func TestPlantedCommands(t *testing.T) {
 			_, err := a.Fetch(ctx, remote)
 			return err
 		}},
+		{"review", func() error {
+			review, err := OpenReview(ctx, a.dir, a.folder)
+			if err != nil {
+				return err
+			}
+			defer review.Close()
+			a.record(review.repo)
+			write(t, tree.Dir, map[string]string{"new.txt": "not saved\n"})
+			var diff strings.Builder
+			err = errors.Join(review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}), review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
+			if err == nil && !strings.Contains(diff.String(), "+not saved") {
+				err = fmt.Errorf("the new file is missing in:\n%s", diff.String())
+			}
+			return err
+		}},
 		{"discard", func() error { return tree.Discard(ctx, saved) }},
 		{"bundle", func() error { return tree.Bundle(ctx, &bundle) }},
 		{"unbundle", func() error { _, err := a.Unbundle(ctx, "T1", &bundle); return err }},
@@ -378,7 +394,7 @@ func refresh(ctx context.Context, tree *Tree) error {
 	return err
 }
 
-// gitCommands returns the git commands that the source of this package names: the first string of a call of git or gitIn, and the first
+// gitCommands returns the git commands that the source of this package names: the first string of a call of git, gitIn or args, and the first
 // element of a list of arguments.
 func gitCommands(t *testing.T) []string {
 	t.Helper()
@@ -409,7 +425,7 @@ func gitCommands(t *testing.T) []string {
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.CallExpr:
-				if method, ok := node.Fun.(*ast.SelectorExpr); ok && (method.Sel.Name == "git" || method.Sel.Name == "gitIn") {
+				if method, ok := node.Fun.(*ast.SelectorExpr); ok && slices.Contains([]string{"git", "gitIn", "args"}, method.Sel.Name) {
 					add(node.Args)
 				}
 			case *ast.CompositeLit:
