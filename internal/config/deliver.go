@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +96,10 @@ func (c *Config) checkDeliver(f *faults) {
 	case d.Forge == ForgeCommand && len(d.Command) == 0:
 		f.add(&settingError{at: at.field("forge"), fault: "needs command", hint: "add the program that opens pull requests, as in command: [open-request]"})
 	}
+	if d.Squash && d.Dependents == DependentsStack {
+		// A file that a squashed commit added and the next one of the same task does not have would count as one of the task on top.
+		f.add(&settingError{at: at.field("dependents"), fault: "stack is not valid together with squash", hint: "remove one of the two"})
+	}
 	for _, of := range []struct {
 		name string
 		set  bool
@@ -150,15 +153,23 @@ func checkBranch(at settingPath, name string) *settingError {
 func checkRemote(at settingPath, remote string) *settingError {
 	const hint = "write the name of a remote, such as origin, or an address that begins with https:// or ssh://"
 	switch {
+	case hasSecret(remote):
+		return &settingError{at: at, fault: "has a user or a password", hint: "do not write secrets here; use a credential helper of git"}
 	case strings.HasPrefix(remote, "-") || strings.ContainsFunc(remote, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return &settingError{at: at, fault: fmt.Sprintf("%q is not a remote repository", remote), hint: hint}
 	case strings.Contains(remote, "::"): // such as ext::, which runs a command
 		return &settingError{at: at, fault: fmt.Sprintf("%q is not an address that signalbox pushes to", remote), hint: hint}
 	}
-	if u, err := url.Parse(remote); err == nil && u.User != nil {
-		if _, secret := u.User.Password(); secret {
-			return &settingError{at: at, fault: "has a password", hint: "do not write secrets here; use a credential helper of git"}
-		}
-	}
 	return nil
+}
+
+// hasSecret reports whether an address has a part that may be secret: a password, or for the web also a user, which may be a token.
+func hasSecret(remote string) bool {
+	scheme, rest, found := strings.Cut(remote, "://")
+	if !found {
+		return false
+	}
+	host, _, _ := strings.Cut(rest, "/") // not url.Parse, which fails at a password with odd characters
+	end := strings.LastIndex(host, "@")
+	return end >= 0 && (!strings.EqualFold(scheme, "ssh") || strings.Contains(host[:end], ":"))
 }

@@ -86,7 +86,7 @@ func (f *fakeForge) merge(i int) {
 	f.set(i, func(s *forge.Status) { s.State, s.Merged = forge.Merged, commit })
 }
 
-// setRemote gives the project a bare repository as origin, with a forge.
+// setRemote gives the project a bare repository to push to, with a forge.
 func setRemote(t *testing.T, sc scene) (*stage, *fakeForge) {
 	t.Helper()
 	sc.git = true
@@ -99,6 +99,7 @@ func setRemote(t *testing.T, sc scene) (*stage, *fakeForge) {
 	s.git("init", "-q", "--bare", "-b", "main", f.remote)
 	s.git("remote", "add", "origin", f.remote)
 	s.git("push", "-q", "origin", "main")
+	s.box.Config.Deliver.Remote = f.remote // the configuration must name a folder itself
 	repo, err := workspace.Find(t.Context(), s.root, filepath.Join(s.root, box.FolderName, TreesFolder))
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestDeliverPush(t *testing.T) {
 	s.run()
 	for _, id := range []string{"T1", "T2"} {
 		d := only[rules.Delivered](s, id).Body
-		if got := f.head("signalbox/" + id); got != d.Commit || d.Tip != d.Commit || d.Remote != "origin" || d.Request != "" {
+		if got := f.head("signalbox/" + id); got != d.Commit || d.Tip != d.Commit || d.Remote != f.remote || d.Request != "" {
 			t.Errorf("the branch of %s is at %q: %+v", id, got, d)
 		}
 	}

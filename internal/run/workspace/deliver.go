@@ -78,7 +78,21 @@ func (r *Repo) Remote(name string) (string, error) {
 	if address == "" || strings.HasPrefix(address, "-") || strings.Contains(address, "::") { // ext::COMMAND would run a command
 		return "", refusal(signalbox.CodeUsage, "use an address that begins with https:// or ssh://", "signalbox does not push to the address of %s", name)
 	}
+	// A push to a folder runs the hooks there. Agents may have written the name of a folder into the repository's configuration, so only the
+	// configuration of signalbox may name one.
+	if isFolder(address) && address != name {
+		return "", refusal(signalbox.CodeUsage, "if its hooks may run, set deliver.remote to the folder itself", "the remote repository %s is in the folder %s of this machine", name, address)
+	}
 	return address, nil
+}
+
+// isFolder reports whether git takes an address for that of a repository on this machine.
+func isFolder(address string) bool {
+	if scheme, _, found := strings.Cut(address, "://"); found {
+		return strings.EqualFold(scheme, "file")
+	}
+	host, _, found := strings.Cut(address, ":") // as in git@example.org:shop.git
+	return !found || strings.ContainsAny(host, `/\`) || filepath.VolumeName(address) != ""
 }
 
 // Push is a branch to push.

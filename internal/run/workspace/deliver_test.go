@@ -18,9 +18,9 @@ func (k *kit) withRemote() (remote string) {
 	gitRun(k.t, k.dir, "remote", "add", "origin", remote)
 	gitRun(k.t, k.dir, "push", "--quiet", "origin", "main")
 	k.find()
-	address, err := k.Remote("origin")
+	address, err := k.Remote(remote)
 	if err != nil || address != remote {
-		k.t.Fatalf("origin is %q: %v", address, err)
+		k.t.Fatalf("%s is %q: %v", remote, address, err)
 	}
 	return remote
 }
@@ -111,13 +111,22 @@ func TestRemoteAddresses(t *testing.T) {
 	gitRun(t, k.dir, "config", "remote.option.url", "--upload-pack=touch")
 	gitRun(t, k.dir, "remote", "add", "two", "https://example.org/fetch")
 	gitRun(t, k.dir, "remote", "set-url", "--push", "two", "https://example.org/push")
+	// A push to a folder would run the hooks there.
+	folder := filepath.Join(newDir(t), "folder.git")
+	gitRun(t, k.dir, "remote", "add", "folder", folder)
+	gitRun(t, k.dir, "remote", "add", "relative", "folder.git")
+	gitRun(t, k.dir, "remote", "add", "colon", "./a:b")
+	gitRun(t, k.dir, "remote", "add", "file", "file://"+filepath.ToSlash(folder))
+	gitRun(t, k.dir, "remote", "add", "scp", "git@example.org:shop.git")
+	gitRun(t, k.dir, "config", "remote."+folder+"/shadowed.url", folder)
 	k.find()
-	for _, name := range []string{"evil", "option", "missing", "ext::date"} {
+	for _, name := range []string{"evil", "option", "missing", "ext::date", "folder", "relative", "colon", "file", folder + "/shadowed"} {
 		if address, err := k.Remote(name); err == nil {
 			t.Errorf("%s is %s", name, address)
 		}
 	}
-	for name, want := range map[string]string{"two": "https://example.org/push", "https://example.org/x": "https://example.org/x"} {
+	for name, want := range map[string]string{"two": "https://example.org/push", "https://example.org/x": "https://example.org/x", "scp": "git@example.org:shop.git",
+		folder: folder, "file:///a": "file:///a"} {
 		if address, err := k.Remote(name); err != nil || address != want {
 			t.Errorf("%s is %s: %v", name, address, err)
 		}

@@ -21,9 +21,9 @@ const (
 )
 
 // CommitText returns the text of a commit message: a title on one line, and a summary. Agents wrote both, so they are bounded, have no control
-// characters, and cannot look like the trailers that follow.
+// characters, cannot look like the trailers that follow, and cannot keep a forge from running its checks.
 func CommitText(title, summary string) string {
-	message := text.Shorten(text.OneLine(text.Visible(title)), maxSubject)
+	message := withoutOrders(text.Shorten(text.OneLine(text.Visible(title)), maxSubject))
 	if body := commitBody(summary); body != "" {
 		message += "\n\n" + body
 	}
@@ -38,10 +38,17 @@ func CommitMessage(task, title, summary string) string {
 // special matches lines that git, or a program that reads commits, takes for more than text: trailers, the end of a message, and a patch.
 var special = regexp.MustCompile(`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
 
+// orders matches what tells a forge to run no checks, such as [skip ci]: words in brackets of which one is skip or no, and ***NO_CI***.
+var orders = regexp.MustCompile(`(?i)\[([^\[\]\n]*\b(?:skip|no)(?:_|\b)[^\[\]\n]*)\]|\*\*\*(NO_CI)\*\*\*`)
+
+// withoutOrders returns text with round brackets around such words.
+func withoutOrders(s string) string { return orders.ReplaceAllString(s, "(${1}${2})") }
+
 // commitBody returns text of an agent for a commit message. Special lines are indented.
 func commitBody(summary string) string {
 	summary = strings.ReplaceAll(strings.ReplaceAll(summary, "\r\n", "\n"), "\r", "\n")
 	summary = text.Shorten(strings.TrimSpace(text.Visible(summary)), maxSummary)
+	summary = withoutOrders(summary)
 	var lines []string
 	for line := range strings.SplitSeq(summary, "\n") {
 		line = strings.TrimRight(line, " \t")
