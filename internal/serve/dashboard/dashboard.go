@@ -191,9 +191,11 @@ func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope,
 // maxForm is the largest form. Answers are text of people.
 const maxForm = 256 << 10
 
-// backTo returns a path of this server, never another address.
+// backTo returns a path of this server, never another address. Browsers drop control characters and take a backslash for a slash, which
+// could make "//" of something else.
 func backTo(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n") {
+	unsafe := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' }
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsFunc(path, unsafe) {
 		return "/"
 	}
 	return path
@@ -245,9 +247,14 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, caller access.C
 	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: problem{err.Error(), signalbox.HintOf(err)}, status: status})
 }
 
-// find returns the work item that a path names.
+// find returns the work item that a path names. An exact id comes first: links have it, and a later plan may have a task of that name, too.
 func (d *Dashboard) find(name string) (w *rules.Work, err error) {
-	d.box.Engine.View(func(s *rules.State) { w, err = s.Find(name) })
+	d.box.Engine.View(func(s *rules.State) {
+		known := false
+		if w, known = s.Work(name); !known {
+			w, err = s.Find(name)
+		}
+	})
 	return w, err
 }
 

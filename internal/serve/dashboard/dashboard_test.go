@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
@@ -338,7 +340,8 @@ func TestFormsCheckAccess(t *testing.T) {
 }
 
 func TestFormsNeverLeadElsewhere(t *testing.T) {
-	for path, want := range map[string]string{"/board": "/board", "": "/", "//evil.example": "/", "https://evil.example": "/", "/\\evil.example": "/", "/a\r\nX: y": "/"} {
+	for path, want := range map[string]string{"/board": "/board", "": "/", "//evil.example": "/", "https://evil.example": "/", "/\\evil.example": "/", "/a\r\nX: y": "/",
+		"/\t/evil.example/": "/", "/\x00/evil.example": "/", "/a\x1f": "/", "/a\\b": "/", "\t//evil.example": "/", "/work/T1/log?session=2": "/work/T1/log?session=2"} {
 		if got := backTo(path); got != want {
 			t.Errorf("backTo(%q) = %q, want %q", path, got, want)
 		}
@@ -431,6 +434,70 @@ func TestTimelineFoldsIdleTime(t *testing.T) {
 	}
 	if moment := newTimeline([]span{{From: noon, To: noon}}); moment.Bars[0].Width != minBarWidth {
 		t.Errorf("a session without a duration: %+v", moment.Bars[0])
+	}
+}
+
+// TestTimelineWithManyIdleTimes draws a hundred sessions with idle time between them: the longest of it is folded, and everything is in the
+// picture and in order.
+func TestTimelineWithManyIdleTimes(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	var spans []span
+	for i := range 101 {
+		spans = append(spans, span{From: at, To: at.Add(time.Minute)})
+		at = at.Add(time.Minute + time.Duration(i%10+1)*time.Hour)
+	}
+	line := newTimeline(spans)
+	if len(line.Folds) == 0 || len(line.Folds)*foldWidth > timelineWidth/2 {
+		t.Errorf("%d folds", len(line.Folds))
+	}
+	for i, b := range line.Bars {
+		if b.X < 0 || b.Width < minBarWidth || b.X+b.Width > timelineWidth || i > 0 && b.X < line.Bars[i-1].X {
+			t.Errorf("bar %d: %d wide at %d", i, b.Width, b.X)
+		}
+	}
+	for i, f := range line.Folds {
+		if f.Seconds < 9*3600 || f.X < 0 || f.X > timelineWidth || i > 0 && f.X <= line.Folds[i-1].X {
+			t.Errorf("fold %d: %+v", i, f)
+		}
+	}
+}
+
+// shortReads is a journal with large events, of which a read returns a few.
+type shortReads struct{ journal.Journal }
+
+func (j shortReads) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	return j.Journal.Read(ctx, after, min(limit, 3))
+}
+
+func TestLedgerPageIsFull(t *testing.T) {
+	s := newStage(t)
+	s.box.Journal = shortReads{s.box.Journal}
+	head := s.box.Engine.Tail().Seq
+	_, _, page := s.get(http.DefaultClient, "/ledger")
+	for seq := head; seq > 0 && seq+eventsOnPage > head; seq-- {
+		if !strings.Contains(page, fmt.Sprintf(`"/ledger/%d"`, seq)) {
+			t.Errorf("event %d of %d is missing", seq, head)
+		}
+	}
+}
+
+// TestTasksOfTwoPlans loads a second plan with a task T1: the links and forms of both lead to them.
+func TestTasksOfTwoPlans(t *testing.T) {
+	s := newStage(t)
+	client := s.logIn(access.Answer)
+	second := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "again", ID: "again", Source: "again.md", Actor: "op", Replace: true,
+		Tasks: []rules.PlanTask{{ID: "T1", Title: "of the second plan", Text: s.blob("T1")}}}
+	for !s.do(second).Plan.Loaded {
+	}
+	for path, want := range map[string]bool{"/work/T1": false, "/work/again.T1": true, "/work/again%2FT1": true, "/work/counter%2FT1": false} {
+		if status, _, page := s.get(client, path); status != http.StatusOK || strings.Contains(page, "of the second plan") != want {
+			t.Errorf("%s: %d\n%s", path, status, page)
+		}
+	}
+	for _, id := range []string{"T1", "again.T1"} {
+		if _, body := s.post(client, "/work/"+id+"/tell", url.Values{"text": {"hurry"}}); strings.Contains(body, "several plans") {
+			t.Errorf("tell %s: %s", id, body)
+		}
 	}
 }
 

@@ -245,8 +245,18 @@ func (d *Dashboard) ledger(ctx context.Context, r *http.Request) (view, error) {
 	if before > eventsOnPage {
 		after = before - eventsOnPage - 1
 	}
-	if page.Events, err = d.box.Journal.Read(ctx, after, int(before-after-1)); err != nil {
-		return view{}, err
+	for next := after; next+1 < before; next = page.Events[len(page.Events)-1].Seq {
+		events, err := d.box.Journal.Read(ctx, next, int(before-next-1))
+		if err != nil {
+			return view{}, err
+		}
+		if len(events) == 0 {
+			break
+		}
+		for i := range events {
+			events[i].Data = nil // it is not shown, and may be large
+		}
+		page.Events = append(page.Events, events...)
 	}
 	slices.Reverse(page.Events)
 	if after > 0 {

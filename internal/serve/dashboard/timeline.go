@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -45,6 +46,8 @@ const (
 	minBarWidth   = 4
 	// foldAfter is how long nobody must have worked for the time to be folded, as a part of the time in which somebody did.
 	foldAfter = 0.08
+	// maxFolds leaves half of the width for the rest.
+	maxFolds = (timelineWidth/2 - minBarWidth) / foldWidth
 )
 
 // newTimeline draws spans in rows.
@@ -57,7 +60,7 @@ func newTimeline(spans []span) timeline {
 		first, last = minTime(first, s.From), maxTime(last, s.To)
 		busy, rows = busy+s.To.Sub(s.From), max(rows, s.Row+1)
 	}
-	gaps := idle(spans, time.Duration(float64(busy)*foldAfter)+time.Second)
+	gaps := longest(idle(spans, time.Duration(float64(busy)*foldAfter)+time.Second), maxFolds)
 	folded := time.Duration(0)
 	for _, g := range gaps {
 		folded += g.To.Sub(g.From)
@@ -96,6 +99,18 @@ func idle(spans []span, least time.Duration) (gaps []span) {
 		}
 		end = maxTime(end, s.To)
 	}
+	return gaps
+}
+
+// longest returns the n longest gaps, in their order.
+func longest(gaps []span, n int) []span {
+	if len(gaps) <= n {
+		return gaps
+	}
+	gaps = slices.Clone(gaps)
+	slices.SortStableFunc(gaps, func(a, b span) int { return cmp.Compare(b.To.Sub(b.From), a.To.Sub(a.From)) })
+	gaps = gaps[:n]
+	slices.SortFunc(gaps, func(a, b span) int { return a.From.Compare(b.From) })
 	return gaps
 }
 
