@@ -36,6 +36,8 @@ type DeliveredTask struct {
 	Delivery
 	// Seen are the ids of the findings that came back and were sent to the developer, the last maxSeen of them.
 	Seen []string `json:"seen,omitempty"`
+	// Reopen means that the human wants the pull request, which was perhaps closed, to be opened again.
+	Reopen bool `json:"reopen,omitempty"`
 }
 
 // maxSeen is how many findings of a pull request are remembered, and how many one report may have.
@@ -84,7 +86,7 @@ func (c ReportDelivery) decide(d *decider) error {
 
 // WaitsForRequest reports whether work waits until its pull request is merged.
 func (w *Work) WaitsForRequest() bool {
-	return w.Task != nil && w.Task.Delivered != nil && w.Task.Delivered.Request != "" && w.Task.Delivered.Tip == w.Task.Commit &&
+	return w.Task != nil && w.Task.Delivered != nil && w.Task.Delivered.Request != "" && !w.Task.Delivered.Reopen && w.Task.Delivered.Tip == w.Task.Commit &&
 		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Audited && w.Task.Cancelled == ""
 }
 
@@ -181,7 +183,21 @@ func (t *Task) applyDelivered(b Delivered) {
 	if t.Delivered != nil {
 		seen = t.Delivered.Seen
 	}
-	t.Delivered = &DeliveredTask{b.Delivery, seen}
+	t.Delivered = &DeliveredTask{Delivery: b.Delivery, Seen: seen}
+}
+
+// reopenRequest makes the task be delivered again, also with the same commit. What was pushed and what came back is still known: the pull
+// request may be open, and other tasks may build on it. If it was closed, the next one has findings of its own.
+func (t *Task) reopenRequest(closed bool) {
+	if t.Delivered == nil {
+		return
+	}
+	delivered := *t.Delivered
+	delivered.Reopen = true
+	if closed {
+		delivered.Seen = nil
+	}
+	t.Delivered = &delivered
 }
 
 // applySeen folds the findings of a pull request that were sent back.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"slices"
 	"testing"
 
 	"signalbox"
@@ -102,22 +103,61 @@ func TestRequestComesBack(t *testing.T) {
 func TestRequestIsClosed(t *testing.T) {
 	for answer, want := range map[string]signalbox.Phase{"again": signalbox.PhaseReadyForMerge, "make it smaller": signalbox.PhaseImplementation} {
 		b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
+		b.delivered("t1", "c0", request)
+		b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c0", Findings: []RequestFinding{{"comment 1", "use a map"}}})
 		b.delivered("t1", "c1", request)
 		wantTypes(t, b.try(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Closed: true}), "QuestionAsked t1", "PhaseChanged t1")
 		b.wantStanding(StandingAsking)
 		b.answer("t1", AskedRequest, answer)
-		if w := b.wantPhase("t1", want); w.Task.Delivered != nil || w.WaitsForRequest() {
-			t.Errorf("%s: %+v", answer, w.Task.Delivered)
+		w := b.wantPhase("t1", want)
+		if w.WaitsForRequest() {
+			t.Errorf("%s: it waits for the closed request", answer)
 		}
+		if w.Task.Delivered == nil || w.Task.Delivered.Commit != "c1" {
+			t.Errorf("%s: what was pushed is forgotten: %+v", answer, w.Task.Delivered)
+		}
+		if answer == "again" {
+			m := b.wantDispatch(signalbox.RoleMerger, "t1")
+			b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{"c1", "c1", "signalbox/t1", "origin", request + "1"}})
+			if w := b.work("t1"); !w.WaitsForRequest() {
+				t.Errorf("it does not wait for the new request: %+v", w.Task.Delivered)
+			}
+		}
+	}
+}
+
+// wantRemembered checks that a task knows what was pushed last, and the finding "comment 1" that came back.
+func wantRemembered(t *testing.T, w *Work, commit string) {
+	t.Helper()
+	if d := w.Task.Delivered; d == nil || d.Commit != commit || !slices.Contains(d.Seen, "comment 1") {
+		t.Errorf("%s was delivered: %+v", w.ID, d)
 	}
 }
 
 // A closed request is reopened by the operator's retry too.
 func TestRetryDeliversAgain(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
+	b.delivered("t1", "c0", request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c0", Findings: []RequestFinding{{"comment 1", "use a map"}}})
 	b.delivered("t1", "c1", request)
 	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
+	wantRemembered(t, b.work("t1"), "c1")
 	b.wantDispatch(signalbox.RoleMerger, "t1")
+}
+
+// An answer about a pull request that is open does not forget it.
+func TestAnswerKeepsRequest(t *testing.T) {
+	p := deliverPolicy(DeliverRequest)
+	p.Limits.Reviews = 1
+	b := deliver(t, p, todo("t1"))
+	b.delivered("t1", "c1", request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Findings: []RequestFinding{{"comment 1", "use a map"}}})
+	b.answer("t1", AskedRequest, "do as they say")
+	w := b.wantPhase("t1", signalbox.PhaseImplementation)
+	wantRemembered(t, w, "c1")
+	if w.Task.Delivered.Reopen || w.Task.Delivered.Request != request {
+		t.Errorf("delivered %+v", w.Task.Delivered)
+	}
 }
 
 func TestDeliveryIsRefused(t *testing.T) {

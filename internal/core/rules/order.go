@@ -257,7 +257,8 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 			t.Cancelled, freed, t.Locks, t.Merge, t.Conversation = b.Reason, t.Locks, nil, nil, nil
 			asker = t.Asker
 		case Retried:
-			t.Cancelled, t.Paused, t.NoBudget, t.Conversation, t.Delivered = "", false, false, nil, nil
+			t.Cancelled, t.Paused, t.NoBudget, t.Conversation = "", false, false, nil
+			t.reopenRequest(false)
 			t.resetCounts()
 		case MergeApproved:
 			t.Approved = true

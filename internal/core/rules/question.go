@@ -240,7 +240,7 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 			s.refreshAll()
 			return
 		}
-		s.changeTask(e.Work, func(_ *Work, t *Task) {
+		s.changeTask(e.Work, func(w *Work, t *Task) {
 			t.Questions = remove(t.Questions, b.Question)
 			if !b.Withdrawn {
 				t.Answers = appendUnique(t.Answers, b.Question)
@@ -248,8 +248,8 @@ func (s *State) applyQuestion(e *signalbox.Event, body body) {
 				if q, _ := s.Question(b.Question); q.Kind == AskedBudget && !b.NoGrant {
 					t.Granted = t.Spent
 				}
-				if q, _ := s.Question(b.Question); q.Kind == AskedRequest {
-					t.Delivered = nil
+				if q, _ := s.Question(b.Question); q.Kind == AskedRequest && w.BlockedFrom == signalbox.PhaseReadyForMerge {
+					t.reopenRequest(true)
 				}
 				if b.Keep {
 					t.KeepLarge = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -121,7 +122,7 @@ func (r *Repo) Push(ctx context.Context, p Push) error {
 		return movedThere(p.Task, at)
 	}
 	// If this process is killed, the next one knows what it may find there.
-	if err := durable.Replace(r.pushedFile(p.Task), []byte(p.Commit+"\n"), 0o600); err != nil {
+	if err := r.writePushed(p.Task, append(r.pushed(p.Task), at, p.Commit)); err != nil {
 		return err
 	}
 	r.step("pushing")
@@ -131,7 +132,10 @@ func (r *Repo) Push(ctx context.Context, p Push) error {
 	if stderrHas(err, "stale info") {
 		return movedThere(p.Task, at)
 	}
-	return err
+	if err != nil { // perhaps it took place
+		return err
+	}
+	return r.writePushed(p.Task, []string{p.Commit})
 }
 
 // mayReplace reports whether the branch of a task in a remote repository, which is at a commit, may be moved.
@@ -139,7 +143,7 @@ func (r *Repo) mayReplace(ctx context.Context, p Push, at string) (bool, error) 
 	if at == "" || at == p.Last {
 		return true, nil
 	}
-	if text, err := os.ReadFile(r.pushedFile(p.Task)); err == nil && strings.TrimSpace(string(text)) == at {
+	if slices.Contains(r.pushed(p.Task), at) {
 		return true, nil
 	}
 	return r.Contains(ctx, p.Commit, at)
@@ -152,8 +156,21 @@ func movedThere(task, at string) error {
 
 const pushedPrefix = ".pushed-"
 
-// pushedFile is the file with the commit that was pushed last for a task, or that was about to be.
+// pushedFile is the file with the commits that the branch of a task may be at in the remote repository, one on each line: the one that was
+// pushed last, and those that were about to be.
 func (r *Repo) pushedFile(task string) string { return filepath.Join(r.folder, pushedPrefix+task) }
+
+// pushed returns the commits in the file. Without it, only what Push.Last says is known.
+func (r *Repo) pushed(task string) []string {
+	text, _ := os.ReadFile(r.pushedFile(task))
+	return strings.Fields(string(text))
+}
+
+func (r *Repo) writePushed(task string, commits []string) error {
+	slices.Sort(commits)
+	commits = slices.DeleteFunc(slices.Compact(commits), func(commit string) bool { return commit == "" })
+	return durable.Replace(r.pushedFile(task), []byte(strings.Join(commits, "\n")+"\n"), 0o600)
+}
 
 // remoteRef returns the commit of a ref in a remote repository, "" if there is no such ref.
 func (r *Repo) remoteRef(ctx context.Context, remote, name string) (string, error) {

@@ -105,6 +105,52 @@ func TestPushKeepsOthersCommits(t *testing.T) {
 	wantRef(t, remote, "refs/heads/signalbox/T1", theirs)
 }
 
+// A push that fails does not make the next one forget what is there.
+func TestPushFails(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	remote := k.withRemote()
+	var squashed []string
+	for _, text := range []string{"2\n", "3\n", "4\n"} {
+		k.work("T1", map[string]string{"a": text})
+		commit, err := k.DeliveryCommit(t.Context(), Delivery{Task: "T1", Commit: k.tip("T1"), Base: k.base(), Squash: true, Message: "T1: all"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		squashed = append(squashed, commit)
+	}
+	push := func(i int) error { return k.Push(t.Context(), Push{Task: "T1", Remote: remote, Commit: squashed[i]}) }
+	if err := push(0); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(yes string) { gitRun(t, remote, "config", "receive.denyNonFastForwards", yes) }
+	refuse("true")
+	if err := push(1); err == nil {
+		t.Fatal("it was pushed")
+	}
+	refuse("false")
+	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[0])
+	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[1]+":refs/heads/signalbox/T1") // it took place nevertheless
+	if err := push(2); err != nil {
+		t.Fatal(err)
+	}
+	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[2])
+	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[0]+":refs/heads/signalbox/T1") // somebody went back
+	if err := push(1); err == nil {
+		t.Error("what somebody pushed was overwritten")
+	}
+	gitRun(t, k.dir, "push", "--quiet", "--force", remote, squashed[2]+":refs/heads/signalbox/T1")
+	refuse("true")
+	if err := push(0); err == nil {
+		t.Fatal("it was pushed")
+	}
+	refuse("false")
+	if err := push(1); err != nil { // the branch is still where it was before the push that failed
+		t.Fatal(err)
+	}
+	wantRef(t, remote, "refs/heads/signalbox/T1", squashed[1])
+}
+
 func TestRemoteAddresses(t *testing.T) {
 	k := newKit(t, map[string]string{"a": "1\n"})
 	gitRun(t, k.dir, "remote", "add", "evil", "ext::touch "+filepath.Join(k.dir, "pwned"))
