@@ -85,7 +85,7 @@ func (c *demoCommand) Run(p *program) error {
 	if c.Stay && c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
 	}
-	stop, err := c.serve(p, project, created)
+	stop, err := c.serve(p, project, created, webFlags{})
 	if err != nil {
 		return err
 	}

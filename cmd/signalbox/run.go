@@ -36,6 +36,7 @@ type runCommand struct {
 	NoWait   bool   `help:"Exit when everything waits for your answers or for pull requests, instead of waiting for them."`
 	DryRun   bool   `help:"Show what the run would do and what it lacks, and change nothing."`
 	listenFlag
+	webFlags
 }
 
 // listenFlag serves the box of a run.
@@ -44,11 +45,11 @@ type listenFlag struct {
 }
 
 // serve serves the box of the project in the folder root if the flag is given. The caller must call the function that it returns.
-func (l *listenFlag) serve(p *program, root, boxDir string) (stop func(), err error) {
+func (l *listenFlag) serve(p *program, root, boxDir string, flags webFlags) (stop func(), err error) {
 	if l.Listen == "" {
 		return func() {}, nil
 	}
-	return p.serveBeside(string(l.Listen), root, boxFlag{Box: nonEmpty(boxDir)})
+	return p.serveBeside(string(l.Listen), root, boxFlag{Box: nonEmpty(boxDir)}, flags)
 }
 
 // runFlags are the flags for the output of a run.
@@ -94,7 +95,7 @@ func (c *runCommand) Run(p *program) error {
 	if err := r.prepare(p, c.boxFlag); err != nil {
 		return err
 	}
-	stop, err := c.serve(p, r.project.Root, r.dir)
+	stop, err := c.serve(p, r.project.Root, r.dir, c.webFlags)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ type serveCommand struct {
 	webFlags
 }
 
+// defaultPort is the port of serveCommand.Listen.
+const defaultPort = "7700"
+
 // webFlags are the flags for serving other machines.
 type webFlags struct {
 	Hosts   []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
@@ -82,57 +85,65 @@ func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, 
 	if err != nil {
 		return nil, err
 	}
-	w = &web{close: b.Close}
+	opened := &web{close: b.Close}
 	defer func() {
 		if err != nil {
-			w.close()
+			opened.close()
 		}
 	}()
 	secure, err := flags.tls(p, b, host, loopback)
 	if err != nil {
 		return nil, err
 	}
-	mcp, closeMCP, err := p.configuredMCP(ctx, f, flags.Hosts)
-	if err != nil {
-		return nil, err
-	}
-	w.close = func() error { return errors.Join(closeMCP(), b.Close()) }
 	hosts := flags.Hosts
 	if !loopback {
 		hosts = append(slices.Clone(hosts), host)
 	}
-	w.server, err = serve.New(b, serve.Options{
+	mcp, closeMCP, err := p.configuredMCP(ctx, f, hosts)
+	if err != nil {
+		return nil, err
+	}
+	opened.close = func() error { return errors.Join(closeMCP(), b.Close()) }
+	// Callers under another name than a loopback one come through a proxy, from other machines.
+	public := loopback && len(hosts) == 0
+	opened.server, err = serve.New(b, serve.Options{
 		API:     api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
-		Project: projectName(root), Hosts: hosts, PublicReads: loopback, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
+		Project: projectName(root), Hosts: hosts, PublicReads: public, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
 	})
 	if err != nil {
 		return nil, err
 	}
-	scheme := "http"
-	if secure != nil {
-		scheme = "https"
-	}
-	if w.listener, err = listenOn(ctx, address, host, port); err != nil {
+	if opened.listener, err = listenOn(ctx, address, host, port); err != nil {
 		return nil, err
 	}
-	return w, p.announce(ctx, b, fmt.Sprintf("%s://%s", scheme, w.listener.Addr()))
+	if err := p.announce(ctx, b, opened.listener.Addr(), secure != nil, loopback); err != nil {
+		return nil, errors.Join(err, opened.listener.Close())
+	}
+	return opened, nil
 }
 
 // announce says where a box is served, and prints a link to log in.
-func (p *program) announce(ctx context.Context, b *box.Box, address string) error {
-	link, err := newLink(ctx, access.NewStore(b.Dir), address, access.Operate)
+func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, secure, loopback bool) error {
+	scheme, login := "http://", listens.String()
+	if secure {
+		scheme = "https://"
+	}
+	if _, port, err := net.SplitHostPort(login); err == nil && loopback {
+		login = net.JoinHostPort(access.LoginHost(b.ID()), port)
+	}
+	link, err := newLink(ctx, access.NewStore(b.Dir), scheme+login, access.Operate)
 	if err != nil {
 		return err
 	}
-	p.notef("serving the dashboard at %s, and the API at %s%s", address, address, api.Prefix)
+	p.notef("serving the dashboard at %s%s, and the API at %s%s%s", scheme, listens, scheme, listens, api.Prefix)
 	p.notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
 	return nil
 }
 
 // serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
-func (p *program) serveBeside(address, root string, f boxFlag) (stop func(), err error) {
+func (p *program) serveBeside(address, root string, f boxFlag, flags webFlags) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := p.openWeb(ctx, address, root, f, webFlags{})
+	w, err := p.openWeb(ctx, address, root, f, flags)
 	if err != nil {
 		cancel()
 		return nil, err

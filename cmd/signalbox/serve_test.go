@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -142,6 +143,46 @@ func TestServe(t *testing.T) {
 	}
 	if out := b.must("ledger", "verify"); !strings.Contains(out, "verified 3 events") {
 		t.Error(out)
+	}
+}
+
+// TestServeFails reports errors that come after the box was opened.
+func TestServeFails(t *testing.T) {
+	b := newTestBox(t)
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	for _, args := range [][]string{{"--listen", busy.Addr().String()}, {"--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "none.pem"}, {"--tls-cert", "none.pem"}, {"--listen", "nonsense"}} {
+		p, _, stderr := b.program(append([]string{"serve"}, args...)...)
+		if status := p.run(); status == 0 || !strings.Contains(stderr.String(), "hint: ") {
+			t.Errorf("%q: status %d: %s", args, status, stderr)
+		}
+	}
+}
+
+// TestServeBehindAProxy needs a token for reading if callers use another name.
+func TestServeBehindAProxy(t *testing.T) {
+	b := newTestBox(t)
+	url, _, stop := b.serving("--listen", "127.0.0.1:0", "--host", "box.example")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api/v1/status", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"box.example", "127.0.0.1"} {
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("read as %s: %d", host, answer.StatusCode)
+		}
+	}
+	if status := stop(); status != 0 {
+		t.Errorf("status %d", status)
 	}
 }
 

@@ -58,7 +58,7 @@ Examples:
 type tokenLinkCommand struct {
 	boxFlag
 	Scope   string   `default:"operate" help:"What the browser may do: read, answer or operate."`
-	Address nonEmpty `default:"http://127.0.0.1:7700" placeholder:"URL" help:"The address of the server, as the browser reaches it."`
+	Address nonEmpty `placeholder:"URL" help:"The address of the server, as the browser reaches it. Default: that of signalbox serve on this machine."`
 	QR      bool     `name:"qr" help:"Also print it as a QR code, for the camera of a phone."`
 }
 
@@ -80,7 +80,11 @@ func (c *tokenLinkCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	link, err := newLink(context.Background(), store, strings.TrimSuffix(string(c.Address), "/"), scope)
+	address, err := c.address(p)
+	if err != nil {
+		return err
+	}
+	link, err := newLink(context.Background(), store, address, scope)
 	if err != nil {
 		return err
 	}
@@ -94,6 +98,18 @@ func (c *tokenLinkCommand) Run(p *program) error {
 	}
 	_, err = fmt.Fprintln(p.styled(colors), strings.Join(lines, "\n"))
 	return err
+}
+
+// address returns the address of the server without the slash at its end.
+func (c *tokenLinkCommand) address(p *program) (address string, err error) {
+	if c.Address != "" {
+		return strings.TrimSuffix(string(c.Address), "/"), nil
+	}
+	err = p.withLedger(c.boxFlag, func(_ context.Context, l *box.Ledger) error {
+		address = "http://" + access.LoginHost(l.ID()) + ":" + defaultPort
+		return nil
+	})
+	return address, err
 }
 
 // newLink creates a link that logs a browser in at a server.

@@ -25,9 +25,11 @@ import (
 // Limits of the server.
 const (
 	headerTimeout   = 10 * time.Second // for reading the headers of a request
+	readTimeout     = time.Minute      // for reading a whole request
 	idleTimeout     = 2 * time.Minute  // of a connection without requests
 	shutdownTimeout = 5 * time.Second  // for requests that are being answered
 	maxHeader       = 64 << 10
+	maxConnections  = 4096
 )
 
 // Options configures a server.
@@ -65,7 +67,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 		opts.API.Log = opts.Log
 	}
 	s := &Server{box: b, hub: stream.NewHub(b.Journal, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
-	guard := access.NewGuard(access.NewStore(b.Dir), &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Now: opts.API.Now})
+	guard := access.NewGuard(access.NewStore(b.Dir), &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Box: b.ID(), Now: opts.API.Now})
 	a, err := api.New(b, guard, s.hub, &opts.API)
 	if err != nil {
 		return nil, err
@@ -80,7 +82,10 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.metrics(w, r, guard) })
 	if opts.MCP != nil {
-		s.mux.Handle("/mcp", opts.MCP)
+		s.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).SetReadDeadline(time.Time{}) // it has streams, and a limit of its own for bodies
+			opts.MCP.ServeHTTP(w, r)
+		})
 	}
 	return s, nil
 }
@@ -139,7 +144,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	background.Go(func() { cancel(s.hub.Run(ctx)) })
 	background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
 	background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
-	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, TLSConfig: s.opts.TLS,
+	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, TLSConfig: s.opts.TLS,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -151,6 +156,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 	})
 	var err error
+	l = &limitedListener{Listener: l, open: make(chan struct{}, maxConnections), closed: make(chan struct{})}
 	if s.opts.TLS != nil {
 		err = server.ServeTLS(l, "", "")
 	} else {

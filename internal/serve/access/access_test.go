@@ -179,7 +179,11 @@ func TestCheck(t *testing.T) {
 		{name: "read with a token", host: here, needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
 		{name: "read by localhost", host: "localhost:7700", needed: Read, public: true, want: 200},
 		{name: "read by IPv6", host: "[::1]:7700", needed: Read, public: true, want: 200},
-		{name: "read by a known name", host: "Box.example", needed: Read, public: true, want: 200},
+		{name: "read by a name of the box", host: "box-1.localhost:7700", needed: Read, public: true, want: 200},
+		{name: "read by a known name", host: "Box.example", needed: Read, public: true, want: 401},
+		{name: "read by a known name with a token", host: "Box.example", needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
+		{name: "localhost look-alike", host: "evil-localhost", needed: Read, public: true, want: 403},
+		{name: "cookie of another box", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-2=" + cookie}, want: 401},
 		{name: "rebinding", host: "evil.example:7700", needed: Read, public: true, want: 403},
 		{name: "rebinding with a token", host: "evil.example", needed: Read, headers: map[string]string{"Authorization": secrets[Operate]}, want: 403},
 		{name: "rebinding of health", host: "evil.example", needed: Public, want: 403},
@@ -201,26 +205,26 @@ func TestCheck(t *testing.T) {
 		{name: "a lease's secret for reading", host: here, needed: Read, public: true, headers: map[string]string{"Authorization": "Bearer secret-x"}, want: 403},
 		{name: "a lease's secret for operating", host: here, needed: Operate, writes: true, headers: map[string]string{"Authorization": "Bearer secret-x"}, want: 403},
 		{name: "same origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Authorization": secrets[Answer], "Origin": "http://" + here, "Sec-Fetch-Site": "same-origin"}, want: 200},
-		{name: "cross-site write", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Origin": "http://evil.example"}, want: 403},
-		{name: "cross-site write without Origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Sec-Fetch-Site": "cross-site"}, want: 403},
-		{name: "cross-site form", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, want: 403},
-		{name: "null origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Origin": "null"}, want: 403},
-		{name: "another port", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Origin": "http://127.0.0.1:9999"}, want: 403},
-		{name: "same site, another port", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Sec-Fetch-Site": "same-site"}, want: 403},
+		{name: "cross-site write", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://evil.example"}, want: 403},
+		{name: "cross-site write without Origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "cross-site"}, want: 403},
+		{name: "cross-site form", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, want: 403},
+		{name: "null origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "null"}, want: 403},
+		{name: "another port", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://127.0.0.1:9999"}, want: 403},
+		{name: "same site, another port", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "same-site"}, want: 403},
 		{name: "cross-site read by script", host: here, needed: Read, public: true, headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, want: 403},
 		{name: "cross-site frame", host: here, needed: Read, public: true, headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, want: 403},
 		{name: "a link on another page", host: here, needed: Read, public: true, headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, want: 200},
-		{name: "cookie write", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Origin": "http://" + here}, want: 200},
-		{name: "cookie operate", host: here, needed: Operate, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + cookie, "Origin": "http://" + here}, want: 403},
-		{name: "old cookie reads", host: here, needed: Read, public: true, headers: map[string]string{"Cookie": CookieName + "=old"}, want: 200},
-		{name: "old cookie writes", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": CookieName + "=old"}, want: 401},
-		{name: "a token as a cookie", host: here, needed: Operate, writes: true, headers: map[string]string{"Cookie": CookieName + "=" + strings.TrimPrefix(secrets[Operate], "Bearer ")}, want: 401},
+		{name: "cookie write", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + here}, want: 200},
+		{name: "cookie operate", host: here, needed: Operate, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + here}, want: 403},
+		{name: "old cookie reads", host: here, needed: Read, public: true, headers: map[string]string{"Cookie": "signalbox-box-1" + "=old"}, want: 200},
+		{name: "old cookie writes", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1" + "=old"}, want: 401},
+		{name: "a token as a cookie", host: here, needed: Operate, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + strings.TrimPrefix(secrets[Operate], "Bearer ")}, want: 401},
 		{name: "a cookie as a token", host: here, needed: Answer, writes: true, headers: map[string]string{"Authorization": "Bearer " + cookie}, want: 401},
 		{name: "a link as a token", host: here, needed: Answer, writes: true, headers: map[string]string{"Authorization": "Bearer " + link}, want: 401},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			g := NewGuard(store, &Options{Hosts: []string{"box.example"}, PublicReads: test.public, Now: func() time.Time { return noon }})
+			g := NewGuard(store, &Options{Hosts: []string{"box.example"}, PublicReads: test.public, Box: "box-1", Now: func() time.Time { return noon }})
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Host = test.host
 			for name, value := range test.headers {

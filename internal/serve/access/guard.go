@@ -3,7 +3,7 @@
 // A request is allowed if it names this server in its Host header, does not come from a page of another origin, and has a token whose
 // scope includes what it needs. Checking the Host stops DNS rebinding: a web page can make a browser connect to 127.0.0.1, but not send
 // another name than its own. Every request that changes something needs a token, even on loopback, because the shell of an agent can
-// connect to it. Reading needs none if the server listens on loopback only.
+// connect to it. Reading needs none on loopback, if the server is told so.
 //
 // Tokens have scopes and are stored as digests. A browser logs in by a link that works once, and then has a cookie.
 package access
@@ -25,15 +25,17 @@ import (
 // leasePrefix is how the secret of a lease begins.
 const leasePrefix = "secret-"
 
-// CookieName is the name of the cookie of a browser that has logged in.
-const CookieName = "signalbox"
+// cookiePrefix begins the name of the cookie of a browser that has logged in.
+const cookiePrefix = "signalbox-"
 
 // Options configures a Guard.
 type Options struct {
 	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names. Nil means none.
 	Hosts []string
-	// PublicReads allows reading without a token. Use it only for a server that listens on loopback.
+	// PublicReads allows reading without a token under a loopback name. Use it only for a server that listens on loopback.
 	PublicReads bool
+	// Box is the id of the box, which is part of the name of the cookie: browsers send the cookies of a host to all of its ports.
+	Box string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -99,7 +101,7 @@ func (g *Guard) Check(r *http.Request, needed Scope, writes bool) (Caller, error
 		return Caller{}, denied(http.StatusForbidden, "the secret of a lease is only for the operations of its session")
 	case caller.Scope != Public:
 		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+string(caller.Scope)+", and this needs "+string(needed))
-	case needed == Read && !writes && g.opts.PublicReads:
+	case needed == Read && !writes && g.opts.PublicReads && isLoopbackName(hostName(r.Host)):
 		return Caller{Scope: Read}, nil
 	}
 	return Caller{}, denied(http.StatusUnauthorized, "send a token (Authorization: Bearer TOKEN), which signalbox token create prints, or log in with the link that signalbox serve prints")
@@ -120,7 +122,7 @@ func (g *Guard) identify(r *http.Request) (Caller, error) {
 		t, err := g.find(secret, KindToken)
 		return Caller{Name: t.Name, Scope: t.Scope}, err
 	}
-	cookie, err := r.Cookie(CookieName)
+	cookie, err := r.Cookie(g.CookieName())
 	if err != nil || cookie.Value == "" {
 		return Caller{}, nil
 	}
@@ -159,16 +161,30 @@ func checkOrigin(r *http.Request, writes bool) error {
 	return denied(http.StatusForbidden, "unknown value of Sec-Fetch-Site")
 }
 
+// CookieName returns the name of the cookie of a browser that has logged in.
+func (g *Guard) CookieName() string { return cookiePrefix + g.opts.Box }
+
+// CheckHost denies a request that names another host, or that a page of another origin makes. Check does the same and more.
+func (g *Guard) CheckHost(r *http.Request) error {
+	if !g.isThisHost(r.Host) {
+		return denied(http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host")
+	}
+	return checkOrigin(r, r.Method != http.MethodGet && r.Method != http.MethodHead)
+}
+
 // isThisHost reports whether a Host header names this server, by a loopback name or a configured one.
 func (g *Guard) isThisHost(host string) bool {
 	name := hostName(host)
-	if name == "localhost" {
+	return isLoopbackName(name) || slices.ContainsFunc(g.opts.Hosts, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
+}
+
+// isLoopbackName reports whether a host without its port is always this machine. Names below localhost are: nobody can register one.
+func isLoopbackName(name string) bool {
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
 	}
-	if address, err := netip.ParseAddr(name); err == nil && address.IsLoopback() {
-		return true
-	}
-	return slices.ContainsFunc(g.opts.Hosts, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
+	address, err := netip.ParseAddr(name)
+	return err == nil && address.IsLoopback()
 }
 
 // hostName returns a host without its port, in lower case.
@@ -185,6 +201,10 @@ func sameHost(origin, host string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }
 
+// LoginHost returns a host name for the browser of a person on this machine. Browsers send cookies to every port of a host, and an agent may
+// listen on another port of 127.0.0.1, so each box has a name of its own, which all browsers resolve to loopback.
+func LoginHost(box string) string { return strings.ToLower(box) + ".localhost" }
+
 // LinkLife is how long a login link works, and cookieLife how long a browser stays logged in.
 const (
 	LinkLife   = 15 * time.Minute
@@ -198,10 +218,7 @@ func (s *Store) NewLink(ctx context.Context, name string, scope Scope, now time.
 
 // LogIn exchanges the secret of a login link for a cookie, which it sets. The request must come from a page of this server.
 func (g *Guard) LogIn(w http.ResponseWriter, r *http.Request, secret string) error {
-	if !g.isThisHost(r.Host) {
-		return denied(http.StatusForbidden, "unknown Host")
-	}
-	if err := checkOrigin(r, true); err != nil {
+	if err := g.CheckHost(r); err != nil {
 		return err
 	}
 	value, err := g.store.Redeem(r.Context(), secret, g.opts.Now(), cookieLife)
@@ -211,7 +228,7 @@ func (g *Guard) LogIn(w http.ResponseWriter, r *http.Request, secret string) err
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: CookieName, Value: value, Path: "/", MaxAge: int(cookieLife / time.Second), HttpOnly: true,
+	http.SetCookie(w, &http.Cookie{Name: g.CookieName(), Value: value, Path: "/", MaxAge: int(cookieLife / time.Second), HttpOnly: true,
 		Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 	return nil
 }
@@ -222,7 +239,7 @@ func (g *Guard) LogOut(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, &http.Cookie{Name: CookieName, Path: "/", MaxAge: -1, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{Name: g.CookieName(), Path: "/", MaxAge: -1, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteLaxMode})
 	if !caller.Browser {
 		return nil
 	}

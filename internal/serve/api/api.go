@@ -39,7 +39,14 @@ type API struct {
 	operations []operation
 	document   []byte
 	streams    chan struct{} // has an element for each open stream
+	heavy      chan struct{} // has an element for each operation that takes much time or memory
 }
+
+// maxHeavy is how many operations that take much time or memory run at once, and heavyTimeout how long others wait.
+const (
+	maxHeavy     = 4
+	heavyTimeout = 10 * time.Second
+)
 
 // New returns an API for an open box, whose engine must follow the ledger. The hub must run.
 func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API, error) {
@@ -56,7 +63,7 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	if a.opts.MaxStreams == 0 {
 		a.opts.MaxStreams = 2000
 	}
-	a.streams = make(chan struct{}, a.opts.MaxStreams)
+	a.streams, a.heavy = make(chan struct{}, a.opts.MaxStreams), make(chan struct{}, maxHeavy)
 	a.addReads()
 	a.addTexts()
 	a.addWork()
@@ -64,7 +71,7 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	a.addLedger()
 	a.addEvents()
 	var err error
-	a.document, err = documentOf(a.operations, a.opts.Version)
+	a.document, err = documentOf(a.operations, a.opts.Version, guard.CookieName())
 	return a, err
 }
 
@@ -85,6 +92,15 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	caller, err := a.guard.Check(r, o.needs(r), o.writes())
+	if err == nil && o.ofSession {
+		err = a.checkSession(r.PathValue("session"), caller)
+	}
+	if err == nil && o.heavy {
+		var done func()
+		if done, err = a.beginHeavy(r.Context()); err == nil {
+			defer done()
+		}
+	}
 	if err == nil {
 		err = o.serve(w, r, caller)
 	}
@@ -98,3 +114,17 @@ func (c *call) actor() string { return c.caller.Name }
 
 // refresh reads the events that other processes have appended, so that an answer includes everything that the caller may know of.
 func (a *API) refresh(ctx context.Context) error { return a.box.Engine.Refresh(ctx) }
+
+// beginHeavy waits until a heavy operation may start. The caller calls done at its end.
+func (a *API) beginHeavy(ctx context.Context) (done func(), err error) {
+	timer := time.NewTimer(heavyTimeout)
+	defer timer.Stop()
+	select {
+	case a.heavy <- struct{}{}:
+		return func() { <-a.heavy }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, &access.DeniedError{Status: http.StatusServiceUnavailable, Message: "the server is busy: try again later"}
+	}
+}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/access"
@@ -64,6 +66,15 @@ func newWorld(t testing.TB, publicReads bool) *world {
 	t.Cleanup(server.Close)
 	w.url = server.URL
 	return w
+}
+
+func (w *world) do(c rules.Command) rules.Answer {
+	w.t.Helper()
+	answer, err := w.box.Engine.Do(w.t.Context(), c)
+	if err != nil {
+		w.t.Fatalf("%#v: %v", c, err)
+	}
+	return answer
 }
 
 // request sends a request and returns its status and body. Headers are pairs of a name and a value.
@@ -142,6 +153,8 @@ func TestEveryOperationChecksAccess(t *testing.T) {
 	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}", "1", "{digest}", strings.Repeat("0", 64))
 	for _, public := range []bool{true, false} {
 		w := newWorld(t, public)
+		w.do(rules.OpenWork{Work: "held", Actor: "ann"})
+		w.do(rules.Claim{Work: "held", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann", Lease: "l-1"})
 		if len(w.api.operations) != len(scopes) {
 			t.Errorf("%d operations, and %d in the table of this test", len(w.api.operations), len(scopes))
 		}
@@ -226,6 +239,65 @@ func TestExitProtocol(t *testing.T) {
 	})
 }
 
+// TestSessionsOfARun: an agent of a run, and the programs that it starts, have the secret of its lease. It must not move the work of the run.
+func TestSessionsOfARun(t *testing.T) {
+	w := newWorld(t, true)
+	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits()}
+	for _, role := range rules.DispatchRoles() {
+		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
+	}
+	w.do(rules.Configure{Policy: policy, Actor: "op"})
+	load := rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "p", ID: "p", Source: "p.md", Actor: "op", Tasks: []rules.PlanTask{{ID: "T1", Title: "x", Text: signalbox.Hash{2}}}}
+	for !w.do(load).Plan.Loaded {
+	}
+	baseline := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "w.1", Actor: "crew", Lease: "l-1"})
+	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch, Commit: "c0"})
+	const secret = "secret-of-the-agent"
+	held := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w.2", Actor: "crew", Lease: "l-2", Secret: rules.HashSecret(secret)})
+	before := w.box.Engine.Tail().Seq
+	lease := map[string]any{"work": "T1", "epoch": held.Lease.Epoch}
+	signal := map[string]any{"signal": map[string]any{"protocol": "apm2_agent_exit", "version": "1.0.0", "phase_completed": "IMPLEMENTATION", "exit_reason": "completed"}}
+	for path, body := range map[string]any{"/renew": lease, "/release": lease, "/exit": signal} {
+		for _, session := range []string{"w.2", "nobody"} {
+			if status, data := w.request(http.MethodPost, Prefix+"/sessions/"+session+path, secret, body); status != http.StatusUnauthorized {
+				t.Errorf("%s of %s: %d %s", path, session, status, data)
+			}
+		}
+	}
+	if after := w.box.Engine.Tail().Seq; after != before {
+		t.Errorf("%d events were written", after-before)
+	}
+}
+
+// TestRevokedTokensEndStreams revokes the token of an open stream.
+func TestRevokedTokensEndStreams(t *testing.T) {
+	w := newWorld(t, false)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+"/events?after=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+w.tokens[access.Read])
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewReader(answer.Body)
+	for line := ""; !strings.HasPrefix(line, "data: "); {
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := access.NewStore(w.box.Dir).Revoke(t.Context(), "read"); err != nil {
+		t.Fatal(err)
+	}
+	w.do(rules.OpenWork{Work: "later", Actor: "ann"})
+	rest, err := io.ReadAll(lines) // until the server ends it
+	if err != nil || strings.Contains(string(rest), "later") {
+		t.Errorf("after the token was revoked: %q, %v", rest, err)
+	}
+}
+
 func TestActorsAreTheNamesOfTokens(t *testing.T) {
 	w := newWorld(t, true)
 	w.post("/work", w.tokens[access.Operate], map[string]any{"work": "t1"}, nil)
@@ -267,6 +339,7 @@ func TestBadRequests(t *testing.T) {
 		{"invalid digest", "GET", "/blobs/x", nil, nil, 400, "digest"},
 		{"no such blob", "GET", "/blobs/" + strings.Repeat("0", 64), nil, nil, 404, ""},
 		{"invalid sequence", "GET", "/events?after=x", nil, nil, 400, "sequence number"},
+		{"beyond the end", "GET", "/events?after=99", nil, nil, 409, "99"},
 		{"no such operation", "GET", "/nothing", nil, nil, 404, "openapi.json"},
 	}
 	before := w.box.Engine.Tail().Seq

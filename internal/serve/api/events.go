@@ -1,8 +1,10 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/serve/access"
@@ -53,6 +55,13 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		}
 		after = seq
 	}
+	if err := a.refresh(c.ctx); err != nil {
+		return err
+	}
+	if last := a.box.Engine.Tail().Seq; after > last {
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("there is no event %d: the ledger has %d", after, last),
+			Hint: "the ledger was restored from a backup, perhaps: start from its first event"}
+	}
 	select {
 	case a.streams <- struct{}{}:
 		defer func() { <-a.streams }()
@@ -68,6 +77,10 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		}
 		work = found.ID
 	}
-	a.hub.Serve(c.ctx, w, after, stream.Filter{Work: work, Type: in.Type})
+	http.NewResponseController(w).SetReadDeadline(time.Time{}) // the stream may outlast the time for reading a request
+	a.hub.Serve(c.ctx, w, after, stream.Filter{Work: work, Type: in.Type}, func() error {
+		_, err := a.guard.Check(r, access.Read, false) // the token may have been revoked
+		return err
+	})
 	return nil // the answer has begun, so there is no other way to report an error
 }

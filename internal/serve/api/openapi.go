@@ -82,8 +82,8 @@ type (
 	}
 )
 
-// documentOf returns the OpenAPI document of some operations.
-func documentOf(operations []operation, version string) ([]byte, error) {
+// documentOf returns the OpenAPI document of some operations. cookie is the name of the cookie that browsers send.
+func documentOf(operations []operation, version, cookie string) ([]byte, error) {
 	d := document{
 		OpenAPI: "3.1.0",
 		Info: info{Title: "signalbox", Version: version, License: license{"Apache License 2.0", "Apache-2.0"},
@@ -92,7 +92,7 @@ func documentOf(operations []operation, version string) ([]byte, error) {
 		Security: []map[string][]string{{"token": {}}, {"cookie": {}}},
 		Paths:    map[string]map[string]*documentedOp{},
 		Components: components{Schemas: map[string]*jsonschema.Schema{}, SecuritySchemes: map[string]securityScheme{
-			"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: access.CookieName}}},
+			"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: cookie}}},
 	}
 	problem, err := d.schema(reflect.TypeFor[Problem]())
 	if err != nil {

@@ -39,6 +39,8 @@ type operation struct {
 	scope access.Scope
 	// ofSession means that the token of the session named in the path is enough.
 	ofSession bool
+	// heavy means that it may take much time or memory, so only a few run at once.
+	heavy bool
 
 	// input and output are the types of the input and of the answer. An output of nil means that the handler writes the answer itself,
 	// with the content type in media.
@@ -204,9 +206,26 @@ func writeJSON(w http.ResponseWriter, status int, value any) error {
 	}
 	w.Header().Set("Content-Type", mediaJSON)
 	w.WriteHeader(status)
-	_, err = w.Write(append(data, '\n'))
-	return ignoreLeft(err)
+	patient{w}.Write(append(data, '\n')) // a client that has left cannot be told
+	return nil
 }
 
-// ignoreLeft drops the error of writing to a client that has left: there is nobody to tell.
-func ignoreLeft(error) error { return nil }
+// patient writes to a client that reads slowly, and gives up on one that does not read at all.
+type patient struct{ w http.ResponseWriter }
+
+// writeTimeout is how long a client may take to read a chunk of chunkSize bytes.
+const (
+	writeTimeout = 30 * time.Second
+	chunkSize    = 64 << 10
+)
+
+func (p patient) Write(data []byte) (n int, err error) {
+	deadlines := http.NewResponseController(p.w)
+	for err == nil && n < len(data) {
+		var written int
+		deadlines.SetWriteDeadline(time.Now().Add(writeTimeout)) // if that is not supported, the server's own limits apply
+		written, err = p.w.Write(data[n:min(len(data), n+chunkSize)])
+		n += written
+	}
+	return n, err
+}

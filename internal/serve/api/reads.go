@@ -91,11 +91,16 @@ func (a *API) tasks(in listInput) (tasks []inspect.Task) {
 	return tasks
 }
 
-// find returns a work item by the name that a caller gave.
+// find returns a work item by the id, or the name, that a caller gave. An id that the API returned is never ambiguous.
 func (a *API) find(c call, name string) (w *rules.Work, err error) {
 	if err := a.refresh(c.ctx); err != nil {
 		return nil, err
 	}
-	a.box.Engine.View(func(s *rules.State) { w, err = s.Find(name) })
+	a.box.Engine.View(func(s *rules.State) {
+		known := false
+		if w, known = s.Work(name); !known {
+			w, err = s.Find(name)
+		}
+	})
 	return w, err
 }

@@ -28,7 +28,7 @@ type logInput struct {
 // addTexts adds the operations that answer with text.
 func (a *API) addTexts() {
 	const group = "inspect"
-	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/diff", name: "getDiff", group: group, scope: access.Read, media: mediaText,
+	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/diff", name: "getDiff", group: group, scope: access.Read, heavy: true, media: mediaText,
 		summary: "Returns what would be merged, or was merged, as a unified diff."},
 		func(c call, in diffInput, w http.ResponseWriter, _ *http.Request) error {
 			work, err := a.find(c, in.Task)
@@ -42,7 +42,7 @@ func (a *API) addTexts() {
 			defer d.Close()
 			return d.Print(c.ctx, textWriter(w), workspace.DiffOptions{})
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/log", name: "getLog", group: group, scope: access.Read, media: mediaText,
+	addRaw(a, operation{method: http.MethodGet, path: "/work/{task}/log", name: "getLog", group: group, scope: access.Read, heavy: true, media: mediaText,
 		summary: "Returns what the agents of a task wrote and did, for people to read. The exact bytes are blobs, which the sessions of getWork name."},
 		func(c call, in logInput, w http.ResponseWriter, _ *http.Request) error {
 			work, err := a.find(c, in.Task)
@@ -93,7 +93,7 @@ func (l *lateHeader) Write(p []byte) (int, error) {
 		l.w.Header().Set("Content-Type", mediaText)
 		l.began = true
 	}
-	return l.w.Write(p)
+	return patient{l.w}.Write(p)
 }
 
 func notFound(format string, args ...any) error {

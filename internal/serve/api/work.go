@@ -192,6 +192,30 @@ func (a *API) exit(c call, in exitInput) (exited, error) {
 	return exited{done.WorkID, done.PhaseCompleted, done.ExitReason, done.NextPhase, answer.Seq}, nil
 }
 
+// checkSession denies the operations of a session to callers who do not hold it. Sessions of a run are never theirs: an agent of a run says
+// how its work ends to the run, which believes it only when its turn has ended. The agent has the secret of its lease in its environment, and
+// so have the programs that it starts.
+func (a *API) checkSession(session string, caller access.Caller) error {
+	if caller.Scope == access.Operate {
+		return nil
+	}
+	secret, found := rules.HashSecret(caller.LeaseSecret), false
+	a.box.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Task != nil {
+				continue
+			}
+			for _, t := range w.Tenures() {
+				found = found || t.Session == session && !t.Crew && (caller.LeaseSecret == "" || t.Secret == secret)
+			}
+		}
+	})
+	if !found {
+		return &access.DeniedError{Status: http.StatusUnauthorized, Message: "the token is not that of this session, or the session belongs to a run"}
+	}
+	return nil
+}
+
 // holder returns who must prove that a lease is theirs, nil for a caller whose token allows using it.
 func (c *call) holder() *rules.Caller {
 	if c.caller.LeaseSecret == "" {

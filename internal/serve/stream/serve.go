@@ -29,8 +29,9 @@ const (
 )
 
 // Serve sends the events after an event as a stream of server-sent events until the client leaves or ctx is done. The id of each is its
-// sequence number. Events that the filter leaves out are not sent; the id of a comment line tells the client how far it has come.
-func (h *Hub) Serve(ctx context.Context, w http.ResponseWriter, after uint64, f Filter) error {
+// sequence number. Events that the filter leaves out are not sent; the id of a comment line tells the client how far it has come. The stream
+// ends with the error of allowed, which is called before everything that is sent.
+func (h *Hub) Serve(ctx context.Context, w http.ResponseWriter, after uint64, f Filter, allowed func() error) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
@@ -64,6 +65,9 @@ func (h *Hub) Serve(ctx context.Context, w http.ResponseWriter, after uint64, f 
 		if buf.Len() == 0 {
 			// An event without data only sets the id from which a client resumes.
 			buf.WriteString("id: " + strconv.FormatUint(after, 10) + "\n: \n\n")
+		}
+		if err := allowed(); err != nil {
+			return err
 		}
 		if err := send(buf.Bytes()); err != nil {
 			return err

@@ -145,6 +145,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+func allow() error { return nil }
+
 // client reads a stream of server-sent events as a browser does.
 type client struct {
 	last string
@@ -218,7 +220,7 @@ func TestStreamSurvivesCuts(t *testing.T) {
 	start()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		after, _ := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
-		hub.Serve(r.Context(), w, after, Filter{})
+		hub.Serve(r.Context(), w, after, Filter{}, allow)
 	}))
 	defer server.Close()
 	c := &client{last: "0"}
@@ -260,7 +262,7 @@ func TestFilteredStreamsResume(t *testing.T) {
 	go h.Run(ctx)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		after, _ := strconv.ParseUint(r.Header.Get("Last-Event-ID"), 10, 64)
-		h.Serve(r.Context(), w, after, Filter{Work: "T1"})
+		h.Serve(r.Context(), w, after, Filter{Work: "T1"}, allow)
 	}))
 	defer server.Close()
 	c := &client{last: "0"}
