@@ -8,8 +8,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +21,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
 )
@@ -35,11 +39,19 @@ type stage struct {
 	store *access.Store
 	url   string
 	held  map[string]rules.Answer
+	// commit is that of every task.
+	commit string
 }
 
 func newStage(t testing.TB) *stage {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), box.FolderName)
+	return newStageIn(t, t.TempDir(), "3f2a91c0")
+}
+
+// newStageIn returns a stage in a folder, where the tasks have a commit.
+func newStageIn(t testing.TB, folder, commit string) *stage {
+	t.Helper()
+	dir := filepath.Join(folder, box.FolderName)
 	opts := &box.Options{KeyFile: filepath.Join(filepath.Dir(dir), "box.key")}
 	if _, err := box.Init(t.Context(), dir, "ann", opts); err != nil {
 		t.Fatal(err)
@@ -49,7 +61,7 @@ func newStage(t testing.TB) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}}
+	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, commit: commit}
 	s.perform()
 	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText})
 	if err != nil {
@@ -109,7 +121,7 @@ func (s *stage) check(work string, passed bool) {
 	if !passed {
 		row.Exit, row.Output = 1, s.blob(hostile)
 	}
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0", Rows: []rules.CheckRow{row}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit, Rows: []rules.CheckRow{row}})
 }
 
 func (s *stage) develop(work string) {
@@ -371,9 +383,10 @@ new file mode 100644
 diff --git a/p.png b/p.png
 Binary files a/p.png and b/p.png differ
 `
-	files, more, err := parseDiff(strings.NewReader(diff))
-	if err != nil || more || len(files) != 3 {
-		t.Fatalf("%d files, %t, %v", len(files), more, err)
+	parsed, err := parseDiff(strings.NewReader(diff))
+	files := parsed.Files
+	if err != nil || parsed.Incomplete || len(files) != 3 || len(parsed.Notes) != 0 {
+		t.Fatalf("%+v, %v", parsed, err)
 	}
 	first := files[0]
 	if first.Name != "new.go" || first.Note != "renamed from old.go" || first.Added != 2 || first.Removed != 1 || len(first.Lines) != 6 {
@@ -388,10 +401,164 @@ Binary files a/p.png and b/p.png differ
 	if files[1].Name != "added.txt" || files[1].Note != "new" || files[1].Added != 1 || !files[2].Binary {
 		t.Errorf("the other files: %+v", files[1:])
 	}
-	long := "diff --git a/x b/x\n@@ -0,0 +1,30000 @@\n" + strings.Repeat("+"+strings.Repeat("x", 5000)+"\n", 30000)
-	files, more, err = parseDiff(strings.NewReader(long))
-	if err != nil || !more || !files[0].Incomplete || len(files[0].Lines) != maxDiffLines || files[0].Added != 30000 || len(files[0].Lines[1].Text) > maxLineBytes {
-		t.Errorf("a large diff: %d lines, %d added, %t, %v", len(files[0].Lines), files[0].Added, more, err)
+}
+
+// TestParseDiffIsBounded parses diffs that are too large in every way. What is left out is counted.
+func TestParseDiffIsBounded(t *testing.T) {
+	file := func(lines int, line string) string {
+		return fmt.Sprintf("diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1,%d @@\n", lines) + strings.Repeat("+"+line+"\n", lines)
+	}
+	for name, diff := range map[string]string{
+		"many lines":   file(maxDiffLines+10, "x"),
+		"many bytes":   file(20_500, strings.Repeat(`"`, 1990)),
+		"a long line":  file(1, strings.Repeat("é", maxLineBytes)),
+		"many files":   strings.Repeat(file(1, "x"), maxDiffFiles+7),
+		"large files":  strings.Repeat(file(1000, strings.Repeat("x", 1000)), 5),
+		"a long name":  "diff --git a/x b/" + strings.Repeat("x", maxLineBytes) + "\nBinary files differ\n",
+		"many notes":   strings.Repeat(strings.Repeat("n", 100)+"\n", maxDiffLines),
+		"a long hunk":  "diff --git a/x b/x\n@@ -0,0 +1 @@ " + strings.Repeat("x", maxLineBytes) + "\n+x\n",
+		"no line ends": strings.Repeat("x", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := parseDiff(strings.NewReader(diff))
+			if err != nil || !parsed.Incomplete {
+				t.Errorf("incomplete: %t, %v", parsed.Incomplete, err)
+			}
+			files, lines, size, added := len(parsed.Files)+parsed.MoreFiles, 0, 0, 0
+			for _, f := range parsed.Files {
+				for _, l := range f.Lines {
+					lines, size = lines+1, size+len(l.Text)
+					if l.Kind == "add" {
+						added++
+					}
+				}
+				if f.MoreLines > 0 {
+					added += f.MoreLines
+				}
+				if f.Added > 0 && added < f.Added {
+					t.Errorf("%d lines of a file with %d are shown or counted", added, f.Added)
+				}
+				added = 0
+			}
+			for _, n := range parsed.Notes {
+				size += len(n)
+			}
+			if len(parsed.Files) > maxDiffFiles || lines > maxDiffLines || size > maxDiffBytes {
+				t.Errorf("%d files, %d lines, %d bytes", len(parsed.Files), lines, size)
+			}
+			if want := strings.Count(diff, "diff --git "); files != want {
+				t.Errorf("%d files are shown or counted, want %d", files, want)
+			}
+		})
+	}
+}
+
+// TestDiffLinesShowWhatIsCut hides code at the end of a line: behind so many blanks that it is cut off, and behind fewer.
+func TestDiffLinesShowWhatIsCut(t *testing.T) {
+	hidden := strings.Repeat(" ", 2000) + "; evil()"
+	parsed, err := parseDiff(strings.NewReader("diff --git a/x b/x\n@@ -0,0 +1 @@\n+x := 1" + hidden + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := parsed.Files[0].Lines[1]
+	if !parsed.Incomplete || line.More == 0 || len(line.Text)+line.More != len("x := 1"+hidden) {
+		t.Errorf("incomplete %t, %d bytes shown, %d cut", parsed.Incomplete, len(line.Text), line.More)
+	}
+	for text, want := range map[string][]piece{
+		"":                                     {{}},
+		"a  b":                                 {{Text: "a  b"}},
+		"x" + strings.Repeat(" ", 80) + "y":    {{Text: "x" + strings.Repeat(" ", 80) + "y"}},
+		"x" + strings.Repeat(" \t", 500) + "y": {{Text: "x"}, {Blanks: 1000}, {Text: "y"}},
+		"é" + strings.Repeat("\u3164", 90) + "é" + strings.Repeat("\u2800", 81): {{Text: "é"}, {Blanks: 90}, {Text: "é"}, {Blanks: 81}, {}},
+	} {
+		if got := (diffLine{Text: text}).Pieces(); !slices.Equal(got, want) {
+			t.Errorf("%q: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
+// repository returns a folder with a git repository, and a commit on a branch that has more files than its base.
+func repository(t *testing.T, files map[string]string) (folder, commit string) {
+	t.Helper()
+	folder = t.TempDir()
+	git(t, folder, "init", "-q", "-b", "main")
+	git(t, folder, "commit", "-q", "--allow-empty", "-m", "base")
+	git(t, folder, "checkout", "-q", "-b", "task")
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git(t, folder, "add", "-A")
+	git(t, folder, "commit", "-q", "--allow-empty", "-m", "change")
+	commit = git(t, folder, "rev-parse", "HEAD")
+	git(t, folder, "checkout", "-q", "main")
+	return folder, commit
+}
+
+func git(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "commit.gpgSign=false"}, args...)...)
+	cmd.Dir = folder
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestOnlyWholeDiffsAreApproved looks for the button that approves on diffs that a page shows in full and on others.
+func TestOnlyWholeDiffsAreApproved(t *testing.T) {
+	large := strings.Repeat(strings.Repeat(`"`, 1990)+"\n", 20_500)
+	for name, test := range map[string]struct {
+		text     string
+		shows    []string
+		approves bool
+	}{
+		"all of it":   {text: "x := 1\n", shows: []string{"x := 1"}, approves: true},
+		"many blanks": {text: "x := 1" + strings.Repeat(" ", 1000) + "; evil()\n", shows: []string{"x := 1", "1000 blanks", "; evil()"}, approves: true},
+		"a long line": {text: "x := 1" + strings.Repeat(" ", 2000) + "; evil()\n", shows: []string{"… 15 more bytes", "signalbox diff T1"}},
+		"a large one": {text: large, shows: []string{"more lines", "signalbox diff T1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, commit := repository(t, map[string]string{"a.go": test.text})
+			s := newStageIn(t, folder, commit)
+			status, _, page := s.get(s.logIn(access.Answer), "/work/T1/diff")
+			if status != http.StatusOK || len(page) > 16<<20 {
+				t.Fatalf("status %d, %d bytes", status, len(page))
+			}
+			for _, text := range test.shows {
+				if !strings.Contains(page, text) {
+					t.Errorf("the page does not show %q", text)
+				}
+			}
+			if got := strings.Contains(page, `action="/work/T1/approve"`); got != test.approves {
+				t.Errorf("the page offers to approve: %t, want %t", got, test.approves)
+			}
+			if !strings.Contains(page, `action="/work/T1/reject"`) {
+				t.Error("the page does not offer to reject")
+			}
+		})
+	}
+}
+
+// TestWorkingDiffIsNotApproved looks at what is not saved, with more new files than git is asked for: it is not what would be approved.
+func TestWorkingDiffIsNotApproved(t *testing.T) {
+	folder, commit := repository(t, map[string]string{"a.go": "x := 1\n"})
+	s := newStageIn(t, folder, commit)
+	tree := filepath.Join(s.box.Dir, crew.TreesFolder, "T1")
+	git(t, folder, "worktree", "add", "-q", tree, "task")
+	for i := range 205 {
+		if err := os.WriteFile(filepath.Join(tree, fmt.Sprintf("new%d.go", i)), []byte("package a\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, _, page := s.get(s.logIn(access.Answer), "/work/T1/diff?working")
+	if status != http.StatusOK || !strings.Contains(page, "new7.go") || !strings.Contains(page, "… and 5 more new files") {
+		t.Errorf("status %d, want the new files and how many are left out:\n%.2000s", status, page)
+	}
+	if strings.Contains(page, `action="/work/T1/approve"`) {
+		t.Error("the page offers to approve a commit that it does not show")
 	}
 }
 
@@ -399,11 +566,11 @@ func FuzzParseDiff(f *testing.F) {
 	f.Add([]byte("diff --git a/x b/x\n@@ -1 +1 @@\n-a\n+b\n"))
 	f.Add([]byte("@@ -999999999999999999999 +1 @@\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		files, _, err := parseDiff(bytes.NewReader(data))
+		parsed, err := parseDiff(bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
+		for _, file := range parsed.Files {
 			for _, l := range file.Lines {
 				if l.Old < 0 || l.New < 0 || strings.Contains(l.Text, "\n") {
 					t.Errorf("%+v", l)

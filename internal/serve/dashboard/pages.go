@@ -137,29 +137,34 @@ func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
 // diffPage is what a task changes.
 type diffPage struct {
 	Task, Title, Commit string
-	Approval            bool
-	Files               []diffFile
-	More                bool
+	// Working means that it is what the agent has not saved yet.
+	Working bool
+	// Waits means that the task waits for approval.
+	Waits bool
+	unifiedDiff
 }
+
+// Approval reports whether the commit can be approved on the page: only if the page shows all that it changes.
+func (p diffPage) Approval() bool { return p.Waits && !p.Working && !p.Incomplete }
 
 func (d *Dashboard) diff(ctx context.Context, r *http.Request) (view, error) {
 	w, err := d.find(r.PathValue("task"))
 	if err != nil {
 		return view{}, err
 	}
-	page := diffPage{Task: w.ID, Title: w.Title}
+	page := diffPage{Task: w.ID, Title: w.Title, Working: r.URL.Query().Has("working")}
 	if w.Task != nil {
 		page.Commit = w.Task.Commit
 	}
-	d.box.Engine.View(func(s *rules.State) { page.Approval = s.WaitsForApproval(w) })
-	diff, err := inspect.OpenDiff(ctx, d.box, d.opts.Root, w, r.URL.Query().Has("working"))
+	d.box.Engine.View(func(s *rules.State) { page.Waits = s.WaitsForApproval(w) })
+	diff, err := inspect.OpenDiff(ctx, d.box, d.opts.Root, w, page.Working)
 	if err != nil {
 		return view{}, err
 	}
 	defer diff.Close()
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(diff.Print(ctx, writer, workspace.DiffOptions{})) }()
-	page.Files, page.More, err = parseDiff(reader)
+	page.unifiedDiff, err = parseDiff(reader)
 	reader.Close()
 	return view{template: "diff", title: "Diff of " + w.ID, data: page}, err
 }
