@@ -1,7 +1,6 @@
 package browser_test
 
 import (
-	"strings"
 	"testing"
 )
 
@@ -44,7 +43,7 @@ func TestLive(t *testing.T) {
 	s.stop()
 	board.until(`document.getElementById("live").textContent.includes("reconnecting")`)
 	s.must(t, "answer", "Q-1", "an error")
-	if err := s.serve(strings.TrimPrefix(s.url, "http://")); err != nil {
+	if err := s.serve(s.address); err != nil {
 		t.Fatal(err)
 	}
 	board.until(isLive)

@@ -26,6 +26,8 @@ type stage struct {
 	ended  chan struct{} // closed when the server has ended
 	url    string
 	link   string // logs a browser in, once
+	// address is where the server listens.
+	address string
 }
 
 // scene is what happens on a stage.
@@ -213,7 +215,8 @@ func (s *stage) serve(listen string) error {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		notes += lines.Text() + "\n"
 		if match := served.FindStringSubmatch(notes); match != nil {
-			s.url, s.link = match[1], match[2]
+			s.address, s.link = strings.TrimPrefix(match[1], "http://"), match[2]
+			s.url, _, _ = strings.Cut(s.link, "/login") // the name under which a browser logs in
 			s.server, s.ended = cmd, make(chan struct{})
 			servers.Store(s, nil)
 			go func() {
