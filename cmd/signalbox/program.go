@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -159,12 +161,18 @@ func usageError(err error, ctx *kong.Context) error {
 	if ctx != nil && ctx.Selected() != nil {
 		help = append(help, ctx.Selected().Path())
 	}
+	if parts := missingValue.FindStringSubmatch(err.Error()); parts != nil {
+		err = fmt.Errorf("%s needs a value", parts[1])
+	}
 	return &signalbox.Error{
 		Code: signalbox.CodeUsage,
 		Err:  err,
 		Hint: "see " + strings.Join(help, " ") + " --help",
 	}
 }
+
+// missingValue matches kong's error for a flag at the end of the arguments whose value is missing.
+var missingValue = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got "EOL"`)
 
 // exitStatus returns the exit status for an error.
 func exitStatus(err error) int {

@@ -8,11 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/durable"
 	"signalbox/internal/run/show"
 	"signalbox/internal/serve"
 	"signalbox/internal/serve/access"
@@ -26,6 +28,9 @@ type serveCommand struct {
 	Listen nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1; port 0 means any free port."`
 	webFlags
 }
+
+// addressFile is the file in the folder of a box with the address at which browsers log in, while the box is served.
+const addressFile = "serve.address"
 
 // defaultPort is the port of serveCommand.Listen.
 const defaultPort = "7700"
@@ -119,6 +124,8 @@ func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, 
 	if err := p.announce(ctx, b, opened.listener.Addr(), secure != nil, loopback); err != nil {
 		return nil, errors.Join(err, opened.listener.Close())
 	}
+	closeAll := opened.close
+	opened.close = func() error { return errors.Join(os.Remove(filepath.Join(b.Dir, addressFile)), closeAll()) }
 	return opened, nil
 }
 
@@ -133,6 +140,10 @@ func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, se
 	}
 	link, err := newLink(ctx, access.NewStore(b.Dir), scheme+login, access.Operate)
 	if err != nil {
+		return err
+	}
+	// signalbox token link reads it. If several servers serve the box, the last one counts.
+	if err := durable.Replace(filepath.Join(b.Dir, addressFile), []byte(scheme+login+"\n"), 0o600); err != nil {
 		return err
 	}
 	p.notef("serving the dashboard at %s%s, and the API at %s%s%s", scheme, listens, scheme, listens, api.Prefix)

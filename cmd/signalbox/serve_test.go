@@ -131,6 +131,10 @@ func TestServe(t *testing.T) {
 	if status, _ := fetch(t, http.DefaultClient, "POST", url+"/mcp", token, "{}"); status != 404 {
 		t.Errorf("MCP without clients: %d", status)
 	}
+	port := url[strings.LastIndex(url, ":"):]
+	if link := b.must("token", "link"); !strings.Contains(link, ".localhost"+port+"/login?link=") {
+		t.Errorf("the link %s is not for the server at %s", link, url)
+	}
 	b.must("token", "revoke", "robot")
 	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", token, `{"work":"t3"}`); status != 401 {
 		t.Errorf("opened with a revoked token: %d %s", status, body)
@@ -140,6 +144,10 @@ func TestServe(t *testing.T) {
 	}
 	if strings.Contains(notes.String(), token) {
 		t.Errorf("the token was printed:\n%s", notes)
+	}
+	p, out, stderr := b.program("token", "link")
+	if status := p.run(); status != 0 || !strings.Contains(out.String(), ".localhost:7700/login") || !strings.Contains(stderr.String(), "no server serves the box") {
+		t.Errorf("a link without a server: %d %s%s", status, out, stderr)
 	}
 	if out := b.must("ledger", "verify"); !strings.Contains(out, "verified 3 events") {
 		t.Error(out)

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -58,7 +62,7 @@ Examples:
 type tokenLinkCommand struct {
 	boxFlag
 	Scope   string   `default:"operate" help:"What the browser may do: read, answer or operate."`
-	Address nonEmpty `placeholder:"URL" help:"The address of the server, as the browser reaches it. Default: that of signalbox serve on this machine."`
+	Address nonEmpty `placeholder:"URL" help:"The address of the server, as the browser reaches it. Default: that of the server that serves the box on this machine."`
 	QR      bool     `name:"qr" help:"Also print it as a QR code, for the camera of a phone."`
 }
 
@@ -107,7 +111,15 @@ func (c *tokenLinkCommand) address(p *program) (address string, err error) {
 	}
 	err = p.withLedger(c.boxFlag, func(_ context.Context, l *box.Ledger) error {
 		address = "http://" + access.LoginHost(l.ID()) + ":" + defaultPort
-		return nil
+		served, err := os.ReadFile(filepath.Join(l.Dir, addressFile))
+		if err == nil {
+			address = strings.TrimSpace(string(served))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+			p.notef("no server serves the box; start it with signalbox serve")
+		}
+		return err
 	})
 	return address, err
 }
