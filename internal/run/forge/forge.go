@@ -30,7 +30,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"signalbox"
 	"signalbox/internal/text"
@@ -167,18 +170,23 @@ var (
 
 // Limits of what is sent.
 const (
-	maxTitle = 200      // characters; GitHub allows 256, GitLab 255
-	maxText  = 60 << 10 // bytes of a body; GitHub allows 65,536 characters
-	maxURL   = 1000
+	maxTitle  = 200      // characters; GitHub allows 256, GitLab 255
+	maxText   = 60 << 10 // bytes of a body; GitHub allows 65,536 characters
+	maxURL    = 1000
+	maxBranch = 250
 )
 
-// branchName are names of branches that no program takes for anything else. Git allows few others.
-var branchName = regexp.MustCompile(`^[^-\s\pC:~^?*\[\\][^\s\pC:~^?*\[\\]{0,249}$`)
+// isBranchName reports whether no program takes a name of a branch for anything else. Git allows few others.
+func isBranchName(name string) bool {
+	return name != "" && utf8.RuneCountInString(name) <= maxBranch && utf8.ValidString(name) && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.Is(unicode.C, r) || strings.ContainsRune(`:~^?*[\`, r)
+	})
+}
 
 // clean checks a request, and returns it with a bounded title and text.
 func (r Request) clean() (Request, error) {
 	for _, branch := range []string{r.Head, r.Base} {
-		if !branchName.MatchString(branch) {
+		if !isBranchName(branch) {
 			return r, refusedf("use another name", "there is no pull request for a branch named '%s'", text.Shorten(text.Printable(branch), 100))
 		}
 	}

@@ -118,7 +118,6 @@ func newModel(opts Options, past *history) *model {
 	keys := &m.input.KeyMap
 	keys.InsertNewline = key.NewBinding(key.WithKeys("alt+enter", "shift+enter", "ctrl+j"))
 	keys.Paste.SetEnabled(false) // it would run a program; the terminal pastes
-	keys.CopySelection.SetEnabled(false)
 	m.restyle()
 	m.input.Focus()
 	m.body = markdown.NewStream(m.theme())
@@ -130,7 +129,7 @@ func (m *model) theme() markdown.Theme { return markdown.NewTheme(m.opts.Colours
 func (m *model) restyle() {
 	m.palette = show.NewPalette(m.opts.Colours, m.dark)
 	plain := lipgloss.NewStyle()
-	state := textarea.StyleState{Prompt: plain.Bold(true), Placeholder: plain.Faint(true), Selection: plain.Reverse(true)}
+	state := textarea.StyleState{Prompt: plain.Bold(true), Placeholder: plain.Faint(true)}
 	m.input.SetStyles(textarea.Styles{Focused: state, Blurred: state})
 	if m.body != nil {
 		m.body.SetTheme(m.theme())
