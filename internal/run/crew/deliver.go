@@ -101,6 +101,12 @@ func (s *session) deliver(ctx context.Context, how string) error {
 		s.removeCompleted(ctx)
 		return nil
 	}
+	if refusal, err := s.outdated(ctx, t); err != nil {
+		return err
+	} else if refusal != "" {
+		_, err := s.submit(rules.ReportMerge{Session: s.id, Epoch: s.epoch, Refusal: refusal})
+		return asLeaseLost(err)
+	}
 	s.restoreBranch(ctx, t.Commit, savedCommit(t)...)
 	message, err := s.commitText(ctx, w)
 	if err != nil {
@@ -125,6 +131,18 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	}
 	s.removeCompleted(ctx)
 	return nil
+}
+
+// outdated returns why work must go back before it is delivered, "" if it need not: what it builds on has changed since the checks.
+func (s *session) outdated(ctx context.Context, t *rules.Task) (string, error) {
+	for _, below := range s.crew.stackedOn(s.work) {
+		if current, err := s.crew.project.Repo.Contains(ctx, t.Commit, below.Commit); err != nil {
+			return "", err
+		} else if !current {
+			return fmt.Sprintf("it builds on an earlier version of %s, which has changed since the checks; %.12s is merged into the branch now", below.Branch, below.Commit), nil
+		}
+	}
+	return "", nil
 }
 
 // savedCommit returns what the branch of a task may be at before the base was merged into it for the checks.

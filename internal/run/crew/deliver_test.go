@@ -295,6 +295,92 @@ func TestStackedRequests(t *testing.T) {
 	}
 }
 
+// A task that was checked with an earlier version of what it builds on is not delivered with that.
+func TestStackedOnEarlierVersion(t *testing.T) {
+	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: {as: pull-request, dependents: stack}\napprove: merge\n", script: `
+on developer T1 attempt 2:
+    write T1.txt better
+    signal READY_FOR_REVIEW: {task}
+on developer T2 attempt 2:
+    expect "it builds on an earlier version of signalbox/T1"
+    run grep -q better T1.txt
+    signal READY_FOR_REVIEW: {task}
+` + twoTasks})
+	approve := func(work string) {
+		t.Helper()
+		s.until(work+" waits for approval", func() (waits bool) {
+			s.box.Engine.View(func(state *rules.State) {
+				w, _ := state.Work(work)
+				waits = state.WaitsForApproval(w)
+			})
+			return waits
+		})
+		s.do(rules.Order{What: rules.OrderApprove, Work: work, Actor: "op"})
+	}
+	r := s.begin()
+	approve("T1")
+	s.until("T2 waits for approval", func() bool { return s.work("T2").Phase == signalbox.PhaseReadyForMerge })
+	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: better"}} })
+	s.until("T1 comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
+	approve("T1")
+	s.until("T1 is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	approve("T2")
+	s.until("T2 goes back", func() bool {
+		return len(all[rules.ReworkOrdered](s, "T2")) == 1 || len(all[rules.Delivered](s, "T2")) > 0
+	})
+	if n := len(all[rules.Delivered](s, "T2")); n > 0 {
+		t.Fatalf("T2 was delivered with an earlier version of T1")
+	}
+	approve("T2")
+	s.until("T2 is delivered", func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
+	if got := s.git("--git-dir", f.remote, "show", "signalbox/T2:T1.txt"); got != "better" {
+		t.Errorf("T2 has %q of T1", got)
+	}
+	f.merge(0)
+	f.merge(1)
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	}
+}
+
+// Findings that do not fit into one report come with the next one.
+func TestManyFindings(t *testing.T) {
+	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n", script: `
+on developer T1 attempt 2:
+    expect "4 more are left out here."
+    write T1.txt two
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 3:
+    expect "ann: the last one"
+    write T1.txt three
+    signal READY_FOR_REVIEW: {task}
+` + twoTasks})
+	r := s.begin()
+	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	many := func(st *forge.Status) {
+		for i := range 9 {
+			st.Findings = append(st.Findings, forge.Finding{ID: fmt.Sprintf("comment-%d", i), Summary: "ann: long", Body: strings.Repeat("x", maxFinding)})
+		}
+		st.Findings[8].Summary = "ann: the last one"
+		st.LeftOut = 2
+	}
+	f.set(0, many)
+	s.until("it is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	f.set(0, many)
+	s.until("it is delivered a third time", func() bool { return len(all[rules.Delivered](s, "T1")) == 3 })
+	var seen []int
+	for _, rework := range all[rules.ReworkOrdered](s, "T1") {
+		seen = append(seen, len(rework.Body.Seen))
+	}
+	if !slices.Equal(seen, []int{7, 2}) {
+		t.Errorf("findings in each report: %v", seen)
+	}
+	f.merge(0)
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	}
+}
+
 // A conflict in the forge goes to the developer with the new base, and the local branch is not changed if it has commits of its own.
 func TestRequestConflicts(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n", files: map[string]string{"same.txt": "old\n"}, script: `
