@@ -13,7 +13,7 @@ git init -q -b main greeting
 cd greeting
 { echo '# A greeting'
   task T1 'Greet somebody' x x none
-  task T2 'Greet in German' x x T1
+  task T2 'Greet in German' 'Let greet.sh take a language.' 'greet.sh de prints Hallo' T1
   task T3 'Write the manual' 'Write README.md.' 'it exists' T1; } >plan.md
 echo true >test.sh
 git add . && git commit -q -m start

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"signalbox"
 	"signalbox/internal/core/box"
@@ -28,6 +29,8 @@ type Details struct {
 	NotesBlob   signalbox.Hash    `json:"notes_blob,omitzero"`
 	crew.Troubles
 
+	// Text is what the plan asks for, in Markdown, cut after 16 KB. It is absent if it was redacted.
+	Text string `json:"text,omitempty"`
 	// Task has the condition of a planned work item, who works on it, and what it has taken.
 	Task *Task `json:"task,omitempty"`
 	// Budget is the use of its budget.
@@ -80,6 +83,10 @@ func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) 
 	if err != nil || w.Task == nil {
 		return d, err
 	}
+	if d.Text, err = crew.TaskText(ctx, b, w); err != nil {
+		return d, err
+	}
+	d.Text = bounded(d.Text)
 	if d.Sessions, err = ReadSessions(ctx, b.Journal, w, now); err != nil {
 		return d, err
 	}
@@ -108,6 +115,22 @@ func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) 
 	}
 	d.Matrix, err = readMatrix(ctx, b, w.Task.Checks)
 	return d, err
+}
+
+// maxText is how much of the text of a task is returned.
+const maxText = 16 << 10
+
+// bounded returns a text as valid UTF-8, with "…" at its end if it had to be cut.
+func bounded(words string) string {
+	words = strings.ToValidUTF8(words, "\ufffd")
+	if len(words) <= maxText {
+		return words
+	}
+	end := maxText - len("…")
+	for !utf8.RuneStart(words[end]) {
+		end--
+	}
+	return words[:end] + "…"
 }
 
 // WorkCommit returns the commit of a task that would be checked or merged: what its author last saved, or else what was checked. It is

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -25,7 +26,9 @@ type detailsPrinter struct {
 // Details prints what is known about a work item.
 func Details(out io.Writer, w *inspect.Details, o Options) error {
 	p := detailsPrinter{out, o}
-	rows := [][2]string{{"work", w.ID}, {"title", w.Title}, {"phase", string(w.Phase)}}
+	p.rows([2]string{"work", w.ID}, [2]string{"title", w.Title})
+	p.text(w)
+	rows := [][2]string{{"phase", string(w.Phase)}}
 	if w.BlockedFrom != nil {
 		rows = append(rows, [2]string{"blocked from", string(*w.BlockedFrom)}, [2]string{"because", *w.Notes})
 		if w.NotesBlob != (signalbox.Hash{}) {
@@ -43,10 +46,7 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 	if w.Expired != nil {
 		rows = append(rows, [2]string{"was held by", describe(w.Expired, "expired at")})
 	}
-	rows = slices.DeleteFunc(rows, func(row [2]string) bool { return row[1] == "" })
-	for _, row := range rows {
-		p.wrapped(text.Printable(row[1]), fmt.Sprintf("%-13s ", row[0]), strings.Repeat(" ", 14))
-	}
+	p.rows(rows...)
 	if len(w.Sessions) > 0 {
 		fmt.Fprintln(p.out)
 		if err := p.sessions(w.Sessions); err != nil {
@@ -57,6 +57,31 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 		return err
 	}
 	return p.troubles(w.Troubles)
+}
+
+// rows prints names with their values. Those without a value are left out.
+func (p *detailsPrinter) rows(rows ...[2]string) {
+	for _, row := range rows {
+		p.wrapped(text.Printable(row[1]), fmt.Sprintf("%-13s ", row[0]), strings.Repeat(" ", 14))
+	}
+}
+
+// maxTextLines is how many lines of the text of a task are shown.
+const maxTextLines = 30
+
+// text prints what the plan asks for, between empty lines.
+func (p *detailsPrinter) text(w *inspect.Details) {
+	if w.Text == "" {
+		return
+	}
+	var printed bytes.Buffer
+	inner := detailsPrinter{&printed, p.o}
+	inner.indented(strings.ReplaceAll(w.Text, "\t", "    "))
+	lines := strings.Split(strings.TrimRight(printed.String(), "\n"), "\n")
+	if more := len(lines) - maxTextLines; more > 0 {
+		lines = append(lines[:maxTextLines], fmt.Sprintf("    … (%s: signalbox work show %s --json)", text.Count(more, "more line"), w.ID))
+	}
+	fmt.Fprintf(p.out, "\n%s\n\n", strings.Join(lines, "\n"))
 }
 
 // describeTask returns what is known only of planned work.
