@@ -53,6 +53,7 @@ type Repository struct {
 	Limit time.Duration
 
 	program      string
+	ownSSH       bool // the user's configuration says how to start ssh
 	objectFormat string
 	refFormat    string
 	sparse       []string // settings for a person's own worktrees
@@ -292,8 +293,13 @@ var network = []string{
 	"push.gpgSign=false", "push.followTags=false", "push.recurseSubmodules=no", "fetch.prune=false", "fetch.pruneTags=false", "fetch.writeCommitGraph=false",
 }
 
-// networkVariables returns the user's variables that say how git logs in.
-func networkVariables() (kept []string) {
+// networkVariables returns the user's variables that say how git logs in. If nothing says how to start ssh, it must not ask on the terminal:
+// nobody may be there, and the screen of a run is.
+func (r *Repository) networkVariables() (kept []string) {
+	_, program := os.LookupEnv("GIT_SSH")
+	if _, command := os.LookupEnv("GIT_SSH_COMMAND"); !command && !program && !r.ownSSH {
+		kept = append(kept, "GIT_SSH_COMMAND=ssh -oBatchMode=yes")
+	}
 	for _, name := range []string{"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSH_VARIANT", "GIT_ASKPASS", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY",
 		"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"} {
 		if value, set := os.LookupEnv(name); set {
@@ -373,7 +379,7 @@ func (r *Repository) Run(ctx context.Context, c Call) error {
 	env := append(environment(), "GIT_DIR="+c.Dir, "GIT_WORK_TREE="+c.Worktree, "GIT_COMMON_DIR="+r.view)
 	if c.Network {
 		settings = slices.Concat(settings, network)
-		env = append(env, networkVariables()...)
+		env = append(env, r.networkVariables()...)
 	} else {
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
 	}

@@ -34,6 +34,7 @@ func (r *Repository) readSettings(ctx context.Context, dir string) error {
 		}
 		ofUser := scope == "system" || scope == "global"
 		inRepository := scope == "local" || scope == "worktree"
+		r.ownSSH = r.ownSSH || ofUser && name == "core.sshcommand"
 		switch {
 		case ofUser && slices.Contains(trusted, name), (ofUser || inRepository) && slices.Contains(harmless, name):
 			r.Settings = append(r.Settings, setting)

@@ -101,7 +101,11 @@ func (s *session) deliver(ctx context.Context, how string) error {
 		s.removeCompleted(ctx)
 		return nil
 	}
-	if refusal, err := s.outdated(ctx, t); err != nil {
+	refusal, err := s.outdated(ctx, t)
+	if err == nil && refusal == "" {
+		refusal, err = s.mergedMeanwhile(ctx, t)
+	}
+	if err != nil {
 		return err
 	} else if refusal != "" {
 		_, err := s.submit(rules.ReportMerge{Session: s.id, Epoch: s.epoch, Refusal: refusal})
@@ -143,6 +147,27 @@ func (s *session) outdated(ctx context.Context, t *rules.Task) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// mergedMeanwhile returns why work must go back before it is delivered again, "" if it need not: its pull request was merged while it was being
+// changed. Only what is left may become another one, so the base comes first.
+func (s *session) mergedMeanwhile(ctx context.Context, t *rules.Task) (string, error) {
+	c, d := s.crew, t.Delivered
+	if d == nil || d.Request == "" || c.forge == nil {
+		return "", nil
+	}
+	status, err := c.forge.Look(ctx, d.Request)
+	if err != nil || status.State != forge.Merged {
+		return "", err
+	}
+	base, err := c.updateBase(ctx, s.work, status.Merged)
+	if err != nil {
+		return "", fmt.Errorf("%s was merged, but the branch %s cannot be updated: %w", d.Request, c.branch, err)
+	}
+	if current, err := c.project.Repo.Contains(ctx, t.Commit, base); current || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("its pull request %s was merged before these changes; %.12s of %s is merged into the branch now, so that only what is left is delivered", d.Request, base, c.branch), nil
 }
 
 // savedCommit returns what the branch of a task may be at before the base was merged into it for the checks.

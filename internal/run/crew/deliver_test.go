@@ -295,6 +295,57 @@ func TestStackedRequests(t *testing.T) {
 	}
 }
 
+// approve waits until a task waits for approval, and approves it.
+func (s *stage) approve(work string) {
+	s.t.Helper()
+	s.until(work+" waits for approval", func() (waits bool) {
+		s.box.Engine.View(func(state *rules.State) {
+			w, _ := state.Work(work)
+			waits = state.WaitsForApproval(w)
+		})
+		return waits
+	})
+	s.do(rules.Order{What: rules.OrderApprove, Work: work, Actor: "op"})
+}
+
+// A request that is merged while its task is being changed is not opened a second time with the same changes.
+func TestMergedMeanwhile(t *testing.T) {
+	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\napprove: merge\n", script: `
+on developer T1 attempt 2:
+    write more.txt more
+    signal READY_FOR_REVIEW: {task}
+on developer T1 attempt 3:
+    expect "was merged before these changes"
+    signal READY_FOR_REVIEW: {task}
+` + twoTasks})
+	r := s.begin()
+	s.approve("T1")
+	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
+	first := f.head("signalbox/T1")
+	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: more"}} })
+	s.until("it comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
+	s.until("it is changed", func() bool { return s.work("T1").Task.Audited && s.work("T1").Phase == signalbox.PhaseReadyForMerge })
+	squashed := s.git("-c", "user.name=ann", "-c", "user.email=ann@localhost", "--git-dir", f.remote, "commit-tree", "-m", "squashed", "-p", "main", first+"^{tree}")
+	s.git("--git-dir", f.remote, "update-ref", "refs/heads/main", squashed)
+	f.set(0, func(st *forge.Status) { st.State, st.Merged = forge.Merged, squashed })
+	s.approve("T1")
+	s.until("it goes back or is delivered", func() bool {
+		return len(all[rules.ReworkOrdered](s, "T1")) == 2 || len(all[rules.Delivered](s, "T1")) == 2
+	})
+	if n := len(all[rules.Delivered](s, "T1")); n != 1 || f.head("signalbox/T1") != first {
+		t.Fatalf("%d deliveries", n)
+	}
+	s.approve("T1")
+	s.until("the rest is delivered", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
+	if got := s.git("--git-dir", f.remote, "diff", "--name-only", "main", "signalbox/T1"); got != "more.txt" {
+		t.Errorf("another request has %q", got)
+	}
+	f.merge(0)
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	}
+}
+
 // A task that was checked with an earlier version of what it builds on is not delivered with that.
 func TestStackedOnEarlierVersion(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: {as: pull-request, dependents: stack}\napprove: merge\n", script: `
@@ -306,32 +357,21 @@ on developer T2 attempt 2:
     run grep -q better T1.txt
     signal READY_FOR_REVIEW: {task}
 ` + twoTasks})
-	approve := func(work string) {
-		t.Helper()
-		s.until(work+" waits for approval", func() (waits bool) {
-			s.box.Engine.View(func(state *rules.State) {
-				w, _ := state.Work(work)
-				waits = state.WaitsForApproval(w)
-			})
-			return waits
-		})
-		s.do(rules.Order{What: rules.OrderApprove, Work: work, Actor: "op"})
-	}
 	r := s.begin()
-	approve("T1")
+	s.approve("T1")
 	s.until("T2 waits for approval", func() bool { return s.work("T2").Phase == signalbox.PhaseReadyForMerge })
 	f.set(0, func(st *forge.Status) { st.Findings = []forge.Finding{{ID: "comment-1", Summary: "ann: better"}} })
 	s.until("T1 comes back", func() bool { return len(all[rules.ReworkOrdered](s, "T1")) == 1 })
-	approve("T1")
+	s.approve("T1")
 	s.until("T1 is delivered again", func() bool { return len(all[rules.Delivered](s, "T1")) == 2 })
-	approve("T2")
+	s.approve("T2")
 	s.until("T2 goes back", func() bool {
 		return len(all[rules.ReworkOrdered](s, "T2")) == 1 || len(all[rules.Delivered](s, "T2")) > 0
 	})
 	if n := len(all[rules.Delivered](s, "T2")); n > 0 {
 		t.Fatalf("T2 was delivered with an earlier version of T1")
 	}
-	approve("T2")
+	s.approve("T2")
 	s.until("T2 is delivered", func() bool { return len(all[rules.Delivered](s, "T2")) == 1 })
 	if got := s.git("--git-dir", f.remote, "show", "signalbox/T2:T1.txt"); got != "better" {
 		t.Errorf("T2 has %q of T1", got)

@@ -149,8 +149,6 @@ func (c *Crew) addFindings(ctx context.Context, w *rules.Work, status forge.Stat
 // updateBase moves the base branch here to that of the remote repository, and returns its commit. If merged is not "", the branch must contain
 // that commit afterwards.
 func (c *Crew) updateBase(ctx context.Context, work, merged string) (string, error) {
-	c.baseMu.Lock()
-	defer c.baseMu.Unlock()
 	repo := c.project.Repo
 	commit, err := repo.Fetch(ctx, c.remote)
 	if err != nil {
@@ -164,6 +162,8 @@ func (c *Crew) updateBase(ctx context.Context, work, merged string) (string, err
 				Hint: "was it merged into another branch? Merge it into " + c.branch + " there too"}
 		}
 	}
+	c.baseMu.Lock() // not while it talks to the remote repository: nothing starts while it is held
+	defer c.baseMu.Unlock()
 	warning, err := repo.FastForward(ctx, work, commit)
 	if errors.Is(err, workspace.ErrDiverged) {
 		return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("it has commits that the remote repository has not"),
