@@ -48,6 +48,8 @@ type Dashboard struct {
 	guard *access.Guard
 	opts  Options
 	pages map[string]*template.Template
+	// heavy is for the pages that need much memory, until they are written.
+	heavy *slots
 }
 
 // New returns a dashboard for an open box, whose engine must follow the ledger.
@@ -58,7 +60,7 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}}
+	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: newSlots(maxHeavy, heavyWait)}
 	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html")
 	if err != nil {
 		return nil, err
@@ -82,8 +84,8 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.page(mux, "GET /{$}", access.Read, d.inbox)
 	d.page(mux, "GET /board", access.Read, d.board)
 	d.page(mux, "GET /work/{task}", access.Read, d.task)
-	d.page(mux, "GET /work/{task}/diff", access.Read, d.diff)
-	d.page(mux, "GET /work/{task}/log", access.Read, d.log)
+	d.heavyPage(mux, "GET /work/{task}/diff", access.Read, d.diff)
+	d.heavyPage(mux, "GET /work/{task}/log", access.Read, d.log)
 	d.page(mux, "GET /run", access.Read, d.run)
 	d.page(mux, "GET /crew", access.Read, d.crew)
 	d.page(mux, "GET /cost", access.Read, d.cost)
@@ -141,8 +143,21 @@ type frame struct {
 	Data                  any
 }
 
+// shower collects what a page shows.
+type shower func(context.Context, *http.Request) (view, error)
+
 // page adds a page.
-func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope, show func(context.Context, *http.Request) (view, error)) {
+func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope, show shower) {
+	d.limitedPage(mux, pattern, scope, nil, show)
+}
+
+// heavyPage adds a page of which only a few are shown at the same time.
+func (d *Dashboard) heavyPage(mux *http.ServeMux, pattern string, scope access.Scope, show shower) {
+	d.limitedPage(mux, pattern, scope, d.heavy, show)
+}
+
+// limitedPage adds a page that needs a slot, if limit is not nil.
+func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, limit *slots, show shower) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w)
 		w.Header().Set("Cache-Control", "no-store")
@@ -150,6 +165,11 @@ func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope,
 		if denied := (*access.DeniedError)(nil); errors.As(err, &denied) && denied.Status == http.StatusUnauthorized {
 			d.render(w, r, caller, view{template: "login", title: "Log in", status: http.StatusUnauthorized})
 			return
+		}
+		if err == nil && limit != nil {
+			if err = limit.enter(r.Context()); err == nil {
+				defer limit.leave()
+			}
 		}
 		if err == nil {
 			err = d.box.Engine.Refresh(r.Context())
@@ -170,12 +190,10 @@ func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope,
 func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope, do func(*http.Request, access.Caller) error) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w)
+		limitBody(w)
 		caller, err := d.guard.Check(r, scope, true)
 		if err == nil {
-			r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-			if err = r.ParseForm(); err != nil {
-				err = &access.DeniedError{Status: http.StatusBadRequest, Message: "the form is incomplete or too large"}
-			}
+			err = readForm(w, r)
 		}
 		if err == nil {
 			err = do(r, caller)
@@ -187,9 +205,6 @@ func (d *Dashboard) form(mux *http.ServeMux, pattern string, scope access.Scope,
 		http.Redirect(w, r, backTo(r.PostForm.Get("back")), http.StatusSeeOther)
 	})
 }
-
-// maxForm is the largest form. Answers are text of people.
-const maxForm = 256 << 10
 
 // backTo returns a path of this server, never another address. Browsers drop control characters and take a backslash for a slash, which
 // could make "//" of something else.
@@ -220,7 +235,7 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 	if v.status != 0 {
 		w.WriteHeader(v.status)
 	}
-	w.Write(buf.Bytes())
+	writePage(w, buf.Bytes())
 }
 
 // problem is an error for a person.
@@ -265,8 +280,15 @@ func (d *Dashboard) login(_ context.Context, r *http.Request) (view, error) {
 // logIn logs a browser in. It takes a form, not a link alone, so that programs that follow links do not use it up.
 func (d *Dashboard) logIn(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w)
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := d.guard.LogIn(w, r, r.PostFormValue("link")); err != nil {
+	limitBody(w)
+	_, err := d.guard.Check(r, access.Public, true) // before the form is read
+	if err == nil {
+		err = readForm(w, r)
+	}
+	if err == nil {
+		err = d.guard.LogIn(w, r, r.PostForm.Get("link"))
+	}
+	if err != nil {
 		d.fail(w, r, access.Caller{}, err)
 		return
 	}
@@ -275,6 +297,7 @@ func (d *Dashboard) logIn(w http.ResponseWriter, r *http.Request) {
 
 func (d *Dashboard) logOut(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w)
+	limitBody(w)
 	if err := d.guard.LogOut(w, r); err != nil {
 		d.fail(w, r, access.Caller{}, err)
 		return

@@ -41,6 +41,9 @@ type stage struct {
 	held  map[string]rules.Answer
 	// commit is that of every task.
 	commit string
+
+	dashboard *Dashboard
+	mux       *http.ServeMux
 }
 
 func newStage(t testing.TB) *stage {
@@ -67,9 +70,9 @@ func newStageIn(t testing.TB, folder, commit string) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	d.Register(mux)
-	server := httptest.NewServer(mux)
+	s.dashboard, s.mux = d, http.NewServeMux()
+	d.Register(s.mux)
+	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s

@@ -1,0 +1,172 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/internal/serve/access"
+)
+
+// connection is a client's connection, which records the deadlines.
+type connection struct {
+	*httptest.ResponseRecorder
+	readBy, writeBy time.Time
+	write           func([]byte) (int, error) // nil means that of the recorder
+}
+
+func (c *connection) SetReadDeadline(t time.Time) error  { c.readBy = t; return nil }
+func (c *connection) SetWriteDeadline(t time.Time) error { c.writeBy = t; return nil }
+
+func (c *connection) Write(p []byte) (int, error) {
+	if c.write != nil {
+		return c.write(p)
+	}
+	return c.ResponseRecorder.Write(p)
+}
+
+// body is the body of a request.
+type body struct {
+	io.Reader
+	onRead func()
+}
+
+func (b body) Read(p []byte) (int, error) {
+	b.onRead()
+	return b.Reader.Read(p)
+}
+
+// TestFormsAreReadInTime posts every form: its body has a deadline, which ends when it is read, and is not read at all if the request comes
+// from elsewhere.
+func TestFormsAreReadInTime(t *testing.T) {
+	s := newStage(t)
+	token, err := s.store.Create(t.Context(), access.Token{Name: "all", Kind: access.KindToken, Scope: access.Operate, Created: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/login", "/questions/Q-9/answer", "/work/T9/approve", "/work/T9/reject", "/work/T9/rework", "/work/T9/tell", "/work/T9/order"} {
+		for _, kind := range []string{"application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"} {
+			for name, from := range map[string]struct {
+				host, origin string
+				reads        bool
+			}{
+				"here":            {"127.0.0.1", "http://127.0.0.1", true},
+				"another host":    {"evil.example", "http://evil.example", false},
+				"another website": {"127.0.0.1", "http://evil.example", false},
+			} {
+				c := &connection{ResponseRecorder: httptest.NewRecorder()}
+				read := false
+				r := httptest.NewRequest(http.MethodPost, path, body{strings.NewReader("link=x&text=x"), func() {
+					read = true
+					if c.readBy.IsZero() {
+						t.Errorf("%s, %s: the body is read without a deadline", path, kind)
+					}
+				}})
+				r.Host = from.host
+				r.Header.Set("Origin", from.origin)
+				r.Header.Set("Content-Type", kind)
+				r.Header.Set("Authorization", "Bearer "+token)
+				s.mux.ServeHTTP(c, r)
+				if read != from.reads {
+					t.Errorf("%s, %s from %s: the body is read: %t", path, kind, name, read)
+				}
+				if c.readBy.IsZero() != from.reads {
+					t.Errorf("%s, %s from %s: deadline %v at the end", path, kind, name, c.readBy)
+				}
+			}
+		}
+	}
+}
+
+// TestPagesAreWrittenInChunks writes a page to clients that read and that do not.
+func TestPagesAreWrittenInChunks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 5*chunkSize + 1
+		got, writes := 0, 0
+		c := &connection{ResponseRecorder: httptest.NewRecorder()}
+		c.write = func(p []byte) (int, error) {
+			if left := time.Until(c.writeBy); left != chunkTimeout || len(p) > chunkSize {
+				t.Errorf("%d bytes with %v left", len(p), left)
+			}
+			got, writes = got+len(p), writes+1
+			time.Sleep(chunkTimeout / 2) // of the bubble
+			return len(p), nil
+		}
+		writePage(c, make([]byte, size))
+		if got != size || writes != 6 {
+			t.Errorf("%d bytes in %d chunks", got, writes)
+		}
+		writes = 0
+		c.write = func([]byte) (int, error) { writes++; return 0, errors.New("i/o timeout") }
+		writePage(c, make([]byte, size))
+		if writes != 1 {
+			t.Errorf("%d chunks to a client that does not read", writes)
+		}
+	})
+}
+
+// TestEveryPageHasADeadline gets pages, also such that fail.
+func TestEveryPageHasADeadline(t *testing.T) {
+	s := newStage(t)
+	for path := range s.pages() {
+		c := &connection{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = "127.0.0.1"
+		s.mux.ServeHTTP(c, r)
+		if c.writeBy.IsZero() {
+			t.Errorf("%s is written without a deadline", path)
+		}
+	}
+}
+
+// TestHeavyPagesWaitForASlot takes all slots: diffs and logs are refused, and other pages are not.
+func TestHeavyPagesWaitForASlot(t *testing.T) {
+	s := newStage(t)
+	for range maxHeavy {
+		if err := s.dashboard.heavy.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.dashboard.heavy.wait = time.Nanosecond
+	for path, want := range map[string]int{"/work/T2/log": http.StatusServiceUnavailable, "/work/T2/diff": http.StatusServiceUnavailable, "/work/T2": http.StatusOK, "/board": http.StatusOK} {
+		if status, _, _ := s.get(http.DefaultClient, path); status != want {
+			t.Errorf("%s without a slot: %d, want %d", path, status, want)
+		}
+	}
+	s.dashboard.heavy.leave()
+	s.dashboard.heavy.wait = heavyWait
+	for range 2 { // the first gives its slot back
+		if status, _, _ := s.get(http.DefaultClient, "/work/T2/log"); status != http.StatusOK {
+			t.Errorf("with a slot: %d", status)
+		}
+	}
+}
+
+func TestSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, heavyWait)
+		if err := s.enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		denied := (*access.DeniedError)(nil)
+		if err := s.enter(t.Context()); !errors.As(err, &denied) || denied.Status != http.StatusServiceUnavailable || time.Since(start) != heavyWait {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.enter(gone); !errors.Is(err, context.Canceled) {
+			t.Error("a client that has left:", err)
+		}
+		time.AfterFunc(time.Second, s.leave)
+		if err := s.enter(t.Context()); err != nil {
+			t.Error("after another has left:", err)
+		}
+	})
+}
