@@ -346,6 +346,27 @@ on developer T1 attempt 3:
 	}
 }
 
+// An outage of the forge costs the task no attempt, and asks nobody.
+func TestOutageOfForge(t *testing.T) {
+	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n"})
+	outages := 20
+	f.opening = func(context.Context) error {
+		if outages--; outages >= 0 {
+			return fmt.Errorf("no such host: %w", forge.ErrTemporary)
+		}
+		return nil
+	}
+	r := s.begin()
+	s.until("it is delivered, or somebody is asked", func() bool { return len(all[rules.Delivered](s, "T1"))+len(all[rules.QuestionAsked](s, "T1")) > 0 })
+	if n := len(all[rules.AgentFailed](s, "T1")); n > 0 || len(all[rules.QuestionAsked](s, "T1")) > 0 {
+		t.Fatalf("%d failures", n)
+	}
+	f.merge(0)
+	if o := r.end(); o.Standing != rules.StandingComplete {
+		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	}
+}
+
 // A task that was checked with an earlier version of what it builds on is not delivered with that.
 func TestStackedOnEarlierVersion(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1") + task("T2", "**Blocked By**: T1"), settings: "deliver: {as: pull-request, dependents: stack}\napprove: merge\n", script: `

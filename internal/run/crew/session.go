@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
 
@@ -168,9 +169,17 @@ func (s *session) waitUntilUnparked(ctx context.Context) error {
 
 // retry calls f, with increasing pauses, until it succeeds, returns a permanent error, or the session ends.
 func (s *session) retry(ctx context.Context, permanent func(error) bool, f func() error) error {
-	for _, delay := range s.crew.opts.delays.retry {
-		err := f()
-		if err == nil || ctx.Err() != nil || permanent(err) {
+	delay := time.Duration(0)
+	for i := 0; ; i++ {
+		err, delays := f(), s.crew.opts.delays.retry
+		switch {
+		case err == nil || ctx.Err() != nil || permanent(err):
+			return err
+		case i < len(delays):
+			delay = delays[i]
+		case isOutage(err): // it costs the task no attempt, and asks nobody
+			delay = min(2*delay, maxOutagePause)
+		default:
 			return err
 		}
 		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error", detail(err))
@@ -180,8 +189,13 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 		case <-time.After(delay):
 		}
 	}
-	return f()
 }
+
+// maxOutagePause is the longest pause before a remote repository, or its forge, that cannot be reached is tried again.
+const maxOutagePause = 5 * time.Minute
+
+// isOutage reports whether the network or a server is the cause of an error, so that it ends by itself.
+func isOutage(err error) bool { return errors.Is(err, forge.ErrTemporary) || workspace.IsOutage(err) }
 
 // workItem returns the session's work as it is now.
 func (s *session) workItem() (w *rules.Work) {

@@ -154,6 +154,12 @@ func movedThere(task, at string) error {
 		"the branch %s in the remote repository is at %.12s, which signalbox did not push", Branch(task), at)
 }
 
+// IsOutage reports whether git failed because it could not reach a remote repository.
+func IsOutage(err error) bool {
+	return stderrHas(err, "Could not resolve host", "Temporary failure in name resolution", "Network is unreachable", "No route to host", "Connection refused", "Connection reset",
+		"Connection timed out", "Operation timed out", "Failed to connect to", "Couldn't connect to", "requested URL returned error: 5", "requested URL returned error: 429")
+}
+
 const pushedPrefix = ".pushed-"
 
 // pushedFile is the file with the commits that the branch of a task may be at in the remote repository, one on each line: the one that was
