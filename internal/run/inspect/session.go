@@ -101,6 +101,16 @@ func LastAgentSession(w *rules.Work) int {
 	return -1
 }
 
+// AgentSessions returns in how many sessions of a work item an agent ran.
+func AgentSessions(w *rules.Work) (n int) {
+	for _, s := range w.View(time.Now()).Sessions {
+		if RunsAgent(s.Role) {
+			n++
+		}
+	}
+	return n
+}
+
 // sessionRead is how many events are read at once.
 const sessionRead = 512
 

@@ -82,7 +82,7 @@ func (s *screen) do(ctx context.Context, d decision) (said string, err error) {
 		}
 	case rules.Order:
 		if a, err = s.b.Engine.Do(ctx, c); err == nil {
-			said = render.Ordered(c.What, a)
+			said = render.Ordered(c.What, a) + render.StillWaits(d.work, a)
 		}
 	}
 	if err != nil {

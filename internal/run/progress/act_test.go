@@ -11,6 +11,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"signalbox"
 	"signalbox/internal/core/box"
@@ -312,6 +313,28 @@ func TestReadOnTheScreen(t *testing.T) {
 	}
 }
 
+// The transcript of a task says that no agent has worked on it, or where the earlier sessions are.
+func TestTranscriptSaysWhatIsNotShown(t *testing.T) {
+	o := operate(t)
+	o.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "counter", Tasks: []rules.PlanTask{planned("T1", "guard it"), planned("T2", "count in hexadecimal"), planned("T3", "later", "T2")}, Actor: "ann"})
+	o.refresh()
+	o.openPane("T3", paneTranscript)
+	o.shows("[transcript]", "no agent has worked on T3 yet; its output appears here")
+	next := o.openPane("T2", paneTranscript)
+	o.receive(next().(linesMsg))
+	o.types("g")
+	if first := strings.Split(ansi.Strip(o.screenText()), "\n")[paneHead]; first != " 2 earlier sessions: signalbox logs T2 --all" {
+		t.Errorf("it begins with %q", first)
+	}
+	o.types("esc")
+	next = o.openPane("T1", paneTranscript)
+	o.receive(next().(linesMsg))
+	if drawn := o.screenText(); strings.Contains(drawn, "earlier") || strings.Contains(drawn, "no agent") {
+		t.Errorf("there is one session:\n%s", drawn)
+	}
+	o.types("esc")
+}
+
 // A long transcript opens at once, at its end, and follows the agent.
 func TestReadALongTranscript(t *testing.T) {
 	o := operate(t)
@@ -345,7 +368,7 @@ func TestReadALongTranscript(t *testing.T) {
 		}
 		next = o.receive(msg)
 	}
-	o.shows("[transcript]", "end", "the end pwned")
+	o.shows("[transcript] diff details · end", "the end pwned")
 	io.WriteString(live, "more of it\n")
 	for !strings.Contains(o.View().Content, "more of it") {
 		next = o.receive(next().(linesMsg))

@@ -25,6 +25,7 @@ const (
 type (
 	viewMsg    struct{ view view } // the ledger changed
 	tickMsg    struct{}            // time passed while an agent is at work
+	clockMsg   struct{}            // the time that the header shows has changed while no agent is at work
 	warnMsg    struct{}            // something was written to standard error
 	confirmMsg struct{ n int }     // confirmTime has passed since the user was asked for the nth time whether to stop
 	endMsg     struct{ err error } // there is nothing more to show
@@ -36,8 +37,9 @@ type screenModel struct {
 	view          view
 	drawing       drawing
 	width, height int
-	now           time.Time // does not advance while no agent is at work
-	ticking       bool
+	now           time.Time
+	ticking       bool  // a tickMsg will come
+	clockTicking  bool  // a clockMsg will come
 	confirms      int   // how often the user was asked whether to stop
 	interrupted   bool  // by keys
 	broken        error // why the ledger cannot be followed
@@ -53,13 +55,26 @@ func (m *screenModel) Init() tea.Cmd {
 	return tea.Batch(tea.RequestBackgroundColor, m.tick())
 }
 
-// tick starts a timer if an agent is at work and none is running.
+// tick starts the timer for the next change that no event announces, unless it is running: of what an agent does, or else of the time in the header.
 func (m *screenModel) tick() tea.Cmd {
-	if m.ticking || m.view.running == 0 {
-		return nil
+	switch {
+	case m.view.running > 0 && !m.ticking:
+		m.ticking = true
+		return tea.Tick(tickInterval, func(time.Time) tea.Msg { return tickMsg{} })
+	case m.view.running == 0 && !m.clockTicking && !m.drawing.watch: // a watched run shows no time
+		m.clockTicking = true
+		return tea.Tick(untilClockChanges(time.Since(m.view.began)), func(time.Time) tea.Msg { return clockMsg{} })
 	}
-	m.ticking = true
-	return tea.Tick(tickInterval, func(time.Time) tea.Msg { return tickMsg{} })
+	return nil
+}
+
+// untilClockChanges returns how long the header shows an elapsed time: it has seconds in the first hour, and minutes after that.
+func untilClockChanges(elapsed time.Duration) time.Duration {
+	unit := time.Second
+	if elapsed >= time.Hour {
+		unit = time.Minute
+	}
+	return unit - max(elapsed, 0)%unit
 }
 
 func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -85,6 +100,9 @@ func (m *screenModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.view, _ = m.screen.view()
 		m.now = time.Now()
 		m.fit()
+		return m, m.tick()
+	case clockMsg: // the view is as it was: drawing it costs little, making it may not
+		m.clockTicking, m.now = false, time.Now()
 		return m, m.tick()
 	case confirmMsg:
 		if msg.n == m.confirms {
@@ -302,6 +320,9 @@ func (m *screenModel) openPane(work string, view paneView) tea.Cmd {
 	m.drawing.selected = work
 	m.pane = &pane{work: work, view: view, ends: view == paneTranscript}
 	m.pane.title, m.pane.version = m.describe(work)
+	if view == paneTranscript && !m.screen.hasTranscript(work) {
+		m.pane.awaits = onScreen("no agent has worked on " + work + " yet; its output appears here")
+	}
 	m.pane.source = m.screen.open(work, view, m.renderOptions())
 	m.fit()
 	return m.pane.source.next()

@@ -236,15 +236,19 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 	case rules.StandingComplete:
 		text.WriteString("\nSee what happened: signalbox ledger tail. Verify the record: signalbox ledger verify.\n")
 	case rules.StandingLimited:
-		if st.Window {
-			fmt.Fprintf(text, "\nThe token window ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
-			return
+		ends := st.Wake.Local().Format(time.TimeOnly)
+		switch {
+		case st.Window:
+			fmt.Fprintf(text, "\nThe token window ends at %s.", ends)
+		case st.Outage != "":
+			fmt.Fprintf(text, "\nThe server of %s did not answer. It is tried again from %s on.", onScreen(st.Outage), ends)
+		default:
+			fmt.Fprintf(text, "\nA rate limit ends at %s.", ends)
 		}
-		if st.Outage != "" {
-			fmt.Fprintf(text, "\nThe server of %s did not answer. It is tried again from %s on. Run the same command again then.\n", onScreen(st.Outage), st.Wake.Local().Format(time.TimeOnly))
-			return
+		if st.RunPaused {
+			fmt.Fprintf(text, " The run is also paused: end the pause with %s.", st.ResumeCommand())
 		}
-		fmt.Fprintf(text, "\nA rate limit ends at %s. Run the same command again then.\n", st.Wake.Local().Format(time.TimeOnly))
+		text.WriteString(" Run the same command again then.\n")
 	}
 }
 

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type pane struct {
 	version     string  // of the task when its text was read
 	again       bool    // the next lines replace those that are shown
 	failed      string  // why there is no text, or no more
+	awaits      string  // what is shown while there is no text yet, "" for "…"
 
 	lines         []string // as they came
 	counts        []int    // how many rows each line has
@@ -148,7 +150,9 @@ func (p *pane) draw(d drawing, width int, foot []string) string {
 			lines = append(lines, " "+d.paint.Warn(line))
 		}
 	case len(p.rows) == 0 && p.source != nil:
-		lines = append(lines, " "+d.paint.Faint("…"))
+		for _, line := range show.Wrap(cmp.Or(p.awaits, "…"), width-2, p.height) {
+			lines = append(lines, " "+d.paint.Faint(line))
+		}
 	case len(p.rows) == 0:
 		lines = append(lines, " "+d.paint.Faint("nothing"))
 	}
@@ -179,17 +183,23 @@ func (p *pane) head(d drawing, width int) string {
 	if width < 60 && p.view != paneHelp {
 		right = d.paint.Strong("[" + tabs[p.view] + "]")
 	}
-	right += " " + d.paint.Faint(p.place())
+	switch place := p.place(); {
+	case place == "":
+	case right == "":
+		right = d.paint.Faint(place)
+	default:
+		right += d.paint.Faint(" · " + place)
+	}
 	left := show.Cut(strings.TrimSpace(p.work+"  "+p.title), max(width-3-lipgloss.Width(right), 4))
 	return " " + d.paint.Strong(left) + strings.Repeat(" ", max(width-2-lipgloss.Width(left)-lipgloss.Width(right), 1)) + right
 }
 
-// place returns which part of the text is shown.
+// place returns which part of the text is shown, "" if it is all of it.
 func (p *pane) place() string {
 	last := len(p.rows) - p.height
 	switch {
 	case last <= 0:
-		return "all"
+		return ""
 	case p.top >= last:
 		return "end"
 	case p.top == 0:

@@ -72,6 +72,11 @@ func (d *plainDisplay) begin(lines *strings.Builder, s *rules.State) {
 		text = withoutPlan(s)
 	}
 	d.line(lines, report{at: d.began, text: title + text})
+	switch st.Standing {
+	case rules.StandingAsking, rules.StandingLimited, rules.StandingPaused, rules.StandingWaiting: // there may be no event for long
+		d.standing = st.Standing
+		d.line(lines, report{at: d.began, text: standingLine(st, 0, d.zone)})
+	}
 }
 
 // textWidth is the width of the text before a detail.

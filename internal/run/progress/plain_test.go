@@ -96,6 +96,49 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	compareGolden(t, "plain-trouble", text.String())
 }
 
+// A run that has to wait says so at once: there may be no event for hours.
+func TestPlainLinesOfARunThatWaits(t *testing.T) {
+	limit := func(p *play) {
+		a := p.held["T1"]
+		p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailRateLimit, Until: p.now.Add(time.Hour)})
+	}
+	ask := func(p *play) { p.say("T1", "divine_clarification", rules.SignalFields{Summary: "how many?"}) }
+	pause := func(p *play) { p.do(rules.Order{What: rules.OrderPause, Actor: "ann"}) }
+	const also = "; also paused, end the pause with: signalbox resume\n"
+	for _, test := range []struct {
+		name       string
+		before     []func(*play)
+		line, next string // of the run, and of its end
+	}{
+		{"limited", []func(*play){limit}, "  waiting for a rate limit that ends at ", "Run the same command again then."},
+		{"limited and paused", []func(*play){limit, pause}, also, "The run is also paused: end the pause with signalbox resume. Run the same command again then."},
+		{"asking", []func(*play){ask}, "  waiting for you: Q-1\n", "signalbox answer Q-1 TEXT"},
+		{"asking and paused", []func(*play){ask, pause}, "  waiting for you: Q-1" + also, "signalbox answer Q-1 TEXT"},
+		{"paused", []func(*play){ask, pause, func(p *play) { p.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"}) }},
+			"  paused: the run is paused; T1 waits in IMPLEMENTATION for a developer; end the pause with: signalbox resume\n", ""},
+	} {
+		p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"))
+		p.check("B-1")
+		p.start(signalbox.RoleDeveloper, "T1")
+		for _, do := range test.before {
+			do(p)
+		}
+		text := plainLines(p)
+		if got := text.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, test.line) {
+			t.Errorf("%s: it begins with\n%swant a second line with %q", test.name, got, test.line)
+		}
+		begun := text.Len()
+		p.do(rules.Tell{Work: "T1", Text: "wait", Actor: "ann"})
+		if more := text.String()[begun:]; strings.Contains(more, "paused") || strings.Contains(more, "waiting") {
+			t.Errorf("%s: it is said again:\n%s", test.name, more)
+		}
+		var words strings.Builder
+		if writeNext(&words, p.s, p.s.Status(p.now)); !strings.Contains(words.String(), test.next) {
+			t.Errorf("%s: at the end\n%swant %q", test.name, words.String(), test.next)
+		}
+	}
+}
+
 func TestOutcomeSaysWhatToDo(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "guard the counter"), planned("T2", "count\n\u202etwice", "T1"))
 	p.check("B-1")

@@ -114,15 +114,15 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 	case rules.StandingComplete:
 		return fmt.Sprintf("complete: %d of %s in %s", st.Completed, count(st.Tasks, "task"), formatDuration(elapsed))
 	case rules.StandingAsking:
-		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ")
+		return "waiting for you: " + strings.Join(append(st.Questions, st.Approvals...), ", ") + pausedToo(st)
 	case rules.StandingLimited:
 		if st.Window {
-			return windowLine(st.Wake, zone)
+			return windowLine(st.Wake, zone) + pausedToo(st)
 		}
 		if st.Outage != "" {
-			return "waiting: " + outageLine(st.Outage, st.Wake, zone)
+			return "waiting: " + outageLine(st.Outage, st.Wake, zone) + pausedToo(st)
 		}
-		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly)
+		return "waiting for a rate limit that ends at " + st.Wake.In(zone).Format(time.TimeOnly) + pausedToo(st)
 	case rules.StandingWaiting:
 		return "waiting for pull requests: " + strings.Join(st.Reasons, "; ")
 	case rules.StandingPaused:
@@ -131,6 +131,14 @@ func standingLine(st rules.Status, elapsed time.Duration, zone *time.Location) s
 		return "stuck: " + strings.Join(st.Reasons, "; ")
 	}
 	return ""
+}
+
+// pausedToo continues a line about what the run waits for, if nothing continues after that either because the run is paused.
+func pausedToo(st rules.Status) string {
+	if !st.RunPaused {
+		return ""
+	}
+	return "; also paused, end the pause with: " + st.ResumeCommand()
 }
 
 // windowLine says until when agents wait for a token window. The minute is the next one, so that it is over by then.

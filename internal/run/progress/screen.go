@@ -106,7 +106,7 @@ func (s *screen) view() (v view, seq uint64) {
 }
 
 // Show uses the terminal until the run ends or is being stopped. It stays while the run waits, so that keys always mean what the
-// screen says they mean; no timer of ours runs then.
+// screen says they mean; only the clock in its header advances then.
 func (s *screen) Show(ctx context.Context) error {
 	m, err := s.animate(ctx)
 	if err != nil { // fall back to lines

@@ -149,10 +149,45 @@ func TestBoardOfHostileAndWideText(t *testing.T) {
 	compareGolden(t, "board-hostile", board(v, 80, 24, p.now, drawing{}))
 }
 
-func TestWaitingScreenDoesNotTick(t *testing.T) {
+// While no agent is at work only the time in the header advances, and nothing does where there is none.
+func TestWaitingScreenOnlyTellsTheTime(t *testing.T) {
 	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
 	p.check("B-1")
 	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil)}
+	if m.tick() == nil || !m.clockTicking || m.ticking {
+		t.Error("the time stands still")
+	}
+	if m.tick() != nil {
+		t.Error("it ticks twice")
+	}
+	m.now = time.Time{}
+	if _, next := m.Update(clockMsg{}); next == nil || m.now.IsZero() {
+		t.Error("the time does not advance")
+	}
+	p.start(signalbox.RoleDeveloper, "T1")
+	if _, next := m.Update(viewMsg{p.look(nil)}); next == nil || !m.ticking {
+		t.Error("it waits for the clock though somebody works")
+	}
+	if _, next := m.Update(clockMsg{}); next != nil {
+		t.Error("the clock ticks though somebody works")
+	}
+	for elapsed, want := range map[time.Duration]time.Duration{
+		-time.Second:                          time.Second,
+		0:                                     time.Second,
+		59*time.Minute + 300*time.Millisecond: 700 * time.Millisecond,
+		time.Hour:                             time.Minute,
+		2*time.Hour + 50*time.Second:          10 * time.Second,
+	} {
+		if got := untilClockChanges(elapsed); got != want {
+			t.Errorf("after %v it ticks in %v, want %v", elapsed, got, want)
+		}
+	}
+}
+
+func TestWatchedScreenTicksWithAgents(t *testing.T) {
+	p := newPlay(t, rules.Policy{Slots: 5}, planned("T1", "count"))
+	p.check("B-1")
+	m := &screenModel{screen: &screen{o: Options{Stderr: &DeferredWriter{}}}, view: p.look(nil), drawing: drawing{watch: true}}
 	if m.tick() != nil {
 		t.Error("it ticks while no agent is at work")
 	}

@@ -128,6 +128,15 @@ func (b *batcher) Close() error {
 // transcriptTail is how much of a long transcript is read.
 const transcriptTail = 1 << 20
 
+// hasTranscript reports whether an agent has worked on a task.
+func (s *screen) hasTranscript(work string) (has bool) {
+	s.b.Engine.View(func(state *rules.State) {
+		w, known := state.Work(work)
+		has = known && inspect.LastAgentSession(w) >= 0
+	})
+	return has
+}
+
 // open starts reading a view of a task, as signalbox logs -f, diff and work show print it.
 func (s *screen) open(work string, view paneView, o render.Options) *source {
 	var w *rules.Work
@@ -138,6 +147,9 @@ func (s *screen) open(work string, view paneView, o render.Options) *source {
 	switch view {
 	case paneTranscript:
 		return newSource(0, func(ctx context.Context, out io.Writer, flush func() error) error {
+			if n := inspect.AgentSessions(w) - 1; n > 0 {
+				io.WriteString(out, o.Paint.Faint(onScreen(count(n, "earlier session")+": signalbox logs "+work+" --all"))+"\n")
+			}
 			log := render.LogOptions{Options: o, Flush: flush, Tail: transcriptTail}
 			return render.NewLog(out, s.b, work, log).Follow(ctx, max(inspect.LastAgentSession(w), 0))
 		})
