@@ -72,11 +72,14 @@ func (s sequel) note(p *program) {
 	switch st := s.status; {
 	case st.Cancelled != "":
 		p.notef("the run is cancelled; undo that with: signalbox retry")
+	case st.Paused && st.Continue != "":
+		p.notef("the run is paused, and no run is active here; continue with: %s", st.HowToContinue())
+		return
 	case st.Paused:
 		p.notef("the run is paused; end the pause with: signalbox resume")
 	}
-	if command := s.command(); command != "" {
-		p.notef("this is recorded; no run is active here, so nothing happens until: %s", command)
+	if commands := s.status.HowToContinue(); commands != "" {
+		p.notef("this is recorded; no run is active here, so nothing happens until: %s", commands)
 	}
 }
 
@@ -118,7 +121,7 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 		if !stops(what) && !then.advances(a.Work) {
 			done = render.Recorded(what, a)
 		}
-		fmt.Fprintf(p.out, "%s: %s\n", cmp.Or(task, "the run"), done)
+		fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), done, render.StillWaits(task, a))
 		if err := p.printChange(change); err != nil || stops(what) {
 			return err
 		}
@@ -291,7 +294,7 @@ func (c *answerCommand) Run(p *program) error {
 			return p.printJSON(answer, "")
 		}
 		switch {
-		case a.Paused || then.advances(a.Work):
+		case a.Paused || a.Understood != "" || then.advances(a.Work):
 			fmt.Fprintln(p.out, render.Answered(c.Question, a))
 		default:
 			fmt.Fprintf(p.out, "answered %s\n", c.Question)

@@ -162,5 +162,5 @@ func (d *decider) answerUnchanged(w *Work, c AnswerQuestion) {
 	}
 	d.record(w.ID, "", c.Actor, Merged{Unblocked: d.s.unblockedBy(w.ID)})
 	d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
-	d.answer.Phase = signalbox.PhaseCompleted
+	d.answer.Phase, d.answer.Understood = signalbox.PhaseCompleted, w.ID+" is completed"
 }

@@ -159,12 +159,14 @@ func (d *decider) answerBaseline(w *Work, q *Question, c AnswerQuestion) {
 		}
 		d.record(w.ID, "", c.Actor, BaselineAccepted{d.s.delivery.Base, w.Task.Failing})
 		d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
-		d.answer.Phase = signalbox.PhaseCompleted
+		d.answer.Phase, d.answer.Understood = signalbox.PhaseCompleted, "continuing although they fail"
 		d.endNeedlessRemediation(c.Actor, "the failures are accepted")
 	case "repair":
+		d.answer.Understood = "starting a remediation"
 		issue := "these checks fail on the base: " + strings.Join(ChecksInWords(w.Task.Failing), ", ") + "; the human says: " + c.Answer
 		d.record(w.ID, "", c.Actor, RemediationNeeded{d.openRemediation("", c.Actor), sanitize(issue, maxText), q.Body})
 	default:
+		d.answer.Understood = "running the checks again"
 		d.unblock(w, c.Actor, q.ID)
 	}
 }

@@ -76,6 +76,10 @@ func (c Order) decide(d *decider) error {
 		}
 		d.retry(w, c.Actor, c.Reason)
 		d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
+		restarted := withPhase(w, d.answer.Phase)
+		task := *w.Task
+		task.Cancelled, restarted.Task = "", &task
+		d.answer.Approval = d.s.WaitsForApproval(restarted)
 	case OrderApprove:
 		return c.approve(d, w)
 	default:

@@ -89,7 +89,11 @@ func (c AnswerQuestion) decide(d *decider) error {
 		return refusef(signalbox.CodeNotFound, "list the open questions with signalbox questions", "there is no question '%s'", c.Question)
 	}
 	if !q.Open() {
-		return refusef(signalbox.CodeConflict, "an answer cannot be changed; signalbox retry restarts the task", "question '%s' was already answered by %s", q.ID, q.Actor)
+		hint := "an answer cannot be changed"
+		if q.Work != "" {
+			hint += "; to have the task done again: signalbox rework " + q.Work + " TEXT"
+		}
+		return refusef(signalbox.CodeConflict, hint, "question '%s' was already answered by %s", q.ID, q.Actor)
 	}
 	d.answer.Work, d.answer.Role = q.Work, q.Role
 	refused := q.Kind == AskedBudget && isNo(c.Answer)
@@ -156,10 +160,11 @@ func firstWord(answer string) string {
 func (d *decider) answerRemediation(w *Work, c AnswerQuestion) error {
 	switch firstWord(c.Answer) {
 	case "healthy", "declare":
+		d.answer.Understood = "the remediation is over, and the checks run again"
 		d.closeRemediation(w, c.Actor, c.Question)
 	case "halt", "stop":
 		d.unblock(w, c.Actor, c.Question)
-		d.answer.Paused = true
+		d.answer.Paused, d.answer.Understood = true, "the run is paused"
 		d.record("", "", c.Actor, Paused{Reason: "halted: " + sanitize(c.Answer, 200)})
 	default:
 		d.unblock(w, c.Actor, c.Question)

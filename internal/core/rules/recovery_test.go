@@ -255,6 +255,24 @@ func TestBaseline(t *testing.T) {
 	b.wantPhase("t1", signalbox.PhaseReadyForReview)
 }
 
+// The confirmation of an answer says what was understood, because every other text counts as "again".
+func TestBaselineAnswersAreUnderstood(t *testing.T) {
+	for answer, want := range map[string]string{
+		"again": "running the checks again", "I do not know": "running the checks again", "Accept it": "continuing although they fail",
+		"repair, please": "starting a remediation",
+	} {
+		b := newBox(t)
+		b.do(Configure{policy(), "op"})
+		b.do(plan(1, todo("t1")))
+		b.baseline("lint")
+		b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
+		b.baseline("lint")
+		if got := b.do(AnswerQuestion{Question: b.work("B-1").Task.Questions[0], Answer: answer, Actor: "op"}).Understood; got != want {
+			t.Errorf("%q is understood as %q, want %q", answer, got, want)
+		}
+	}
+}
+
 func TestChecksFailTooOften(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	for range DefaultLimits().Checks {
@@ -313,6 +331,14 @@ func TestApproveMerge(t *testing.T) {
 	b.wantNothing(DispatchRoles()...)
 	if st := b.wantStanding(StandingAsking); !slices.Equal(st.Approvals, []string{"t1"}) || !slices.Equal(st.Reasons, []string{"t1 needs your approval"}) {
 		t.Errorf("status %+v", st)
+	}
+	for _, before := range []OrderKind{"", OrderCancel, OrderPause} {
+		if before != "" {
+			b.do(Order{What: before, Work: "t1", Actor: "op"})
+		}
+		if !b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"}).Approval {
+			t.Errorf("after %q retry does not say that the task needs approval", before)
+		}
 	}
 	looked := b.work("t1").Task.Commit
 	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: looked + "0"}), signalbox.CodeConflict)

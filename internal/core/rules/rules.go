@@ -74,6 +74,10 @@ type Answer struct {
 	Commit string
 	// Questions are the ids of the questions that were asked.
 	Questions []string
+	// Understood says what happens because of an answer to a question, if the question offered a choice.
+	Understood string
+	// Approval means that the task still waits for the approval of its merge.
+	Approval bool
 }
 
 // Decide returns the result of a command in state s at time now. It does not change the state.

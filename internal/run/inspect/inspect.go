@@ -410,6 +410,32 @@ func (st *Status) addCrews(crews []agent.Crew) {
 	}
 }
 
+// HowToContinue returns the commands that continue the plan, "" if a run is at work or starting one would not help. Unlike Continue it
+// includes the one that ends a pause.
+func (st *Status) HowToContinue() string {
+	if resume := st.resumeCommand(); resume != "" && st.Continue != "" {
+		return resume + ", then " + st.Continue
+	}
+	return st.Continue
+}
+
+// resumeCommand returns the command that ends the pause that keeps a run from continuing, "" if there is none.
+func (st *Status) resumeCommand() string {
+	if st.Paused {
+		return "signalbox resume"
+	}
+	if st.Standing != rules.StandingPaused {
+		return ""
+	}
+	paused := rules.Status{RunPaused: slices.ContainsFunc(st.Spending.Budgets, func(b BudgetUse) bool { return b.Paused })}
+	for _, t := range st.Tasks {
+		if t.Condition == Paused {
+			paused.Paused = append(paused.Paused, t.ID)
+		}
+	}
+	return paused.ResumeCommand()
+}
+
 // runCommand returns the command that starts a run of the current plan.
 func (st *Status) runCommand() string {
 	for _, p := range st.Plans {

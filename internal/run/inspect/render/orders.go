@@ -55,6 +55,9 @@ func Ordered(what rules.OrderKind, a rules.Answer) string {
 	if a.Repeated {
 		done = "already " + done
 	}
+	if a.Approval { // otherwise one would wait for an agent
+		done = "no agent starts"
+	}
 	if a.Commit != "" {
 		done += fmt.Sprintf(" commit %.7s", a.Commit)
 	}
@@ -64,7 +67,7 @@ func Ordered(what rules.OrderKind, a rules.Answer) string {
 // Recorded says what an order of the user did while no run carries it out.
 func Recorded(what rules.OrderKind, a rules.Answer) string {
 	done := map[rules.OrderKind]string{rules.OrderResume: "no longer paused", rules.OrderRetry: "ready to restart"}[what]
-	if done == "" {
+	if done == "" || a.Approval {
 		return Ordered(what, a)
 	}
 	if a.Repeated && what == rules.OrderResume {
@@ -107,11 +110,17 @@ func StillWaits(task string, a rules.Answer) (more string) {
 	if len(a.Questions) > 0 {
 		more += "; it waits for your answer to " + strings.Join(a.Questions, ", ")
 	}
+	if a.Approval {
+		more += fmt.Sprintf("; it still needs your approval (signalbox approve %s, or signalbox rework %s TEXT to have it done again)", task, task)
+	}
 	return more
 }
 
-// Answered says what the answer to a question did, while a run uses it.
+// Answered says what the answer to a question did, while a run uses it, or what it was understood to mean.
 func Answered(question string, a rules.Answer) string {
+	if a.Understood != "" {
+		return fmt.Sprintf("answered %s; %s", question, a.Understood)
+	}
 	then := "continues"
 	if a.Paused {
 		then = "is paused"

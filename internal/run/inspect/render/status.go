@@ -110,8 +110,8 @@ func (p *statusPrinter) standing() []string {
 		return []string{style(says)}
 	}
 	how := ""
-	if st.Continue != "" {
-		how = "; continue with: " + show.OnScreen(st.Continue)
+	if commands := st.HowToContinue(); commands != "" {
+		how = "; continue with: " + show.OnScreen(commands)
 	}
 	if lipgloss.Width(says+" · "+run+how) <= p.width() {
 		return []string{style(says) + " · " + run + how}

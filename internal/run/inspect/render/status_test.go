@@ -179,6 +179,15 @@ func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 		"\nwaiting for you · no run is active here; continue with: signalbox run plan.md\n": func(st *inspect.Status) {
 			st.Crews, st.Continue, st.Standing = nil, "signalbox run plan.md", rules.StandingAsking
 		},
+		"\npaused · no run is active here; continue with: signalbox resume, then signalbox run plan.md\n": func(st *inspect.Status) {
+			st.Crews, st.Continue, st.Standing, st.Paused = nil, "signalbox run plan.md", rules.StandingPaused, true
+		},
+		"\npaused, and waiting for a limit to end · no run is active here; continue with: signalbox resume, then signalbox run plan.md\n": func(st *inspect.Status) {
+			st.Crews, st.Continue, st.Standing, st.Paused = nil, "signalbox run plan.md", rules.StandingLimited, true
+		},
+		"\npaused · no run is active here; continue with: signalbox resume T4, then signalbox run plan.md\n": func(st *inspect.Status) {
+			st.Crews, st.Continue, st.Standing, st.Tasks[0].Condition = nil, "signalbox run plan.md", rules.StandingPaused, inspect.Paused
+		},
 		"\nT4 is paused; end the pause with: signalbox resume T4\n": func(st *inspect.Status) {
 			st.Standing, st.Tasks[0].Condition = rules.StandingPaused, inspect.Paused
 		},
