@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/git"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/workspace"
 )
 
 // Base checks whether the configured checks can pass on the base, without running them: what their commands need must be there. root is
@@ -96,7 +97,11 @@ type committed struct {
 
 func (c committed) Open(name string) (fs.File, error) {
 	if !c.names[name] && !c.inSubmodule(name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		err := fs.ErrNotExist
+		if _, found := fs.Stat(c.FS, name); found == nil {
+			err = workspace.ErrNotCommitted
+		}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return c.FS.Open(name)
 }

@@ -139,21 +139,31 @@ func (d *diagnosis) inPath(name string) (file string, shown bool) {
 
 const fixFile = "commit it, or correct the command of the check: it runs in a fresh worktree, where only committed files are"
 
-// exists reports whether a file that the command names is there. It is true for files outside of the folder.
-func (d *diagnosis) exists(name string) (full string, ok bool) {
+// ErrNotCommitted is what files report for a name that only the checkout has. It is an fs.ErrNotExist.
+var ErrNotCommitted = fmt.Errorf("not committed: %w", fs.ErrNotExist)
+
+const notCommitted = "is not committed"
+
+// find looks for a file that the command names. missing is "" if it is there or outside of the folder, and otherwise says what is wrong.
+func (d *diagnosis) find(name string) (full, missing string) {
 	full = path.Join(d.dir, name)
 	if path.IsAbs(name) || !fs.ValidPath(full) {
-		return full, true
+		return full, ""
 	}
-	_, err := fs.Stat(d.files, full)
-	return full, !errors.Is(err, fs.ErrNotExist)
+	switch _, err := fs.Stat(d.files, full); {
+	case errors.Is(err, ErrNotCommitted):
+		return full, notCommitted
+	case errors.Is(err, fs.ErrNotExist):
+		return full, "does not exist"
+	}
+	return full, ""
 }
 
 // script looks at a script: whether it exists, and if it is run directly, whether it can be run.
 func (d *diagnosis) script(name string, direct bool) {
-	full, ok := d.exists(name)
-	if !ok {
-		d.add(true, fixFile, "the check runs %s, which does not exist", name)
+	full, missing := d.find(name)
+	if missing != "" {
+		d.add(true, fixFile, "the check runs %s, which %s", name, missing)
 		return
 	}
 	d.hidden(name, true)
@@ -287,9 +297,9 @@ func (d *diagnosis) changeDir(args []shellWord) bool {
 	if len(args) != 1 || !args[0].literal || strings.HasPrefix(args[0].text, "-") {
 		return false
 	}
-	full, ok := d.exists(args[0].text)
-	if !ok {
-		d.add(true, fixFile, "the check changes to the folder %s, which does not exist", args[0].text)
+	full, missing := d.find(args[0].text)
+	if missing != "" {
+		d.add(true, fixFile, "the check changes to the folder %s, which %s", args[0].text, missing)
 		return false
 	}
 	d.hidden(args[0].text, true)
@@ -307,8 +317,8 @@ func (d *diagnosis) test(args []shellWord) {
 
 // file looks at a file that the check names as an argument.
 func (d *diagnosis) file(name string) {
-	if _, ok := d.exists(name); !ok {
-		d.add(false, fixFile, "the check names %s, which does not exist", name)
+	if _, missing := d.find(name); missing != "" {
+		d.add(false, fixFile, "the check names %s, which %s", name, missing)
 	}
 	d.hidden(name, false)
 }
@@ -347,12 +357,16 @@ func (d *diagnosis) make(args []shellWord) {
 			return
 		}
 	}
+	wrong := "there is no Makefile"
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		if _, ok := d.exists(name); ok {
+		switch _, missing := d.find(name); missing {
+		case "":
 			return
+		case notCommitted:
+			wrong = "the Makefile " + missing
 		}
 	}
-	d.add(true, fixFile, "the check runs make, but there is no Makefile")
+	d.add(true, fixFile, "the check runs make, but %s", wrong)
 }
 
 // arguments looks at arguments that are certainly names of files. What follows an option may be created.

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -148,6 +149,39 @@ func TestDiagnoseFailure(t *testing.T) {
 		}
 		if causes := DiagnoseFailure(files, Check{Command: "tool"}, environment, nil, CheckResult{Exit: 1, Output: []byte(output)}); len(causes) != 0 {
 			t.Errorf("%q with exit status 1: %+v", output, causes)
+		}
+	}
+}
+
+// onlyInCheckout has the files of a commit, and knows which others the checkout has.
+type onlyInCheckout struct {
+	fs.FS
+	checkout fs.FS
+}
+
+func (c onlyInCheckout) Open(name string) (fs.File, error) {
+	file, err := c.FS.Open(name)
+	if _, found := fs.Stat(c.checkout, name); err != nil && found == nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotCommitted}
+	}
+	return file, err
+}
+
+func TestDiagnoseUncommitted(t *testing.T) {
+	committed, environment := diagnoseKit(t)
+	checkout := fstest.MapFS{"new.sh": {}, "new/new.sh": {}, "new.json": {}, "Makefile": {}}
+	for command, want := range map[string]string{
+		"./new.sh":           "the check runs ./new.sh, which is not committed",
+		"sh new/new.sh":      "the check runs new/new.sh, which is not committed",
+		"cd new && ./new.sh": "the check changes to the folder new, which is not committed",
+		"tool new.json":      "the check names new.json, which is not committed",
+		"test -f new.json":   "the check names new.json, which is not committed",
+		"make test":          "the check runs make, but the Makefile is not committed",
+		"sh gone.sh":         "the check runs gone.sh, which does not exist",
+	} {
+		got := Diagnose(onlyInCheckout{committed, checkout}, Check{Command: command}, environment, nil)
+		if len(got) != 1 || got[0].What != want || !got[0].File || !strings.HasPrefix(got[0].Fix, "commit it, ") {
+			t.Errorf("%q: got %+v, want %s", command, got, want)
 		}
 	}
 }
