@@ -252,13 +252,13 @@ func (p *program) askFinished(file string) (rules.FinishedPlan, error) {
 	return rules.FinishedRefuse, err
 }
 
-// printPlanChange prints what is different in a changed plan, and the id of a new one if the box has others.
+// printPlanChange prints what is different in a changed plan, and how to name the tasks of a new one if others have the same ids.
 func (p *program) printPlanChange(b *box.Box, c rules.PlanChange) {
 	if c.New {
-		plans := 0
-		b.Engine.View(func(s *rules.State) { plans = len(s.Plans()) })
-		if plans > 1 {
-			p.notef("plan %s is new in this box; if another plan has a task T1, write %s/T1 for the one of this plan", c.ID, c.ID)
+		var shared string
+		b.Engine.View(func(s *rules.State) { shared = sharedName(s, c.ID) })
+		if shared != "" {
+			p.notef("plan %s is new in this box, and there is another %s; write %s/%s for the one of this plan", c.ID, shared, c.ID, shared)
 		}
 		c.Added = nil // everything
 	}
@@ -270,6 +270,23 @@ func (p *program) printPlanChange(b *box.Box, c rules.PlanChange) {
 			p.notef("the plan has changed: %s: %s", part.what, strings.Join(part.ids, ", "))
 		}
 	}
+}
+
+// sharedName returns the first id of a task in a plan that alone does not say which work is meant, or "".
+func sharedName(s *rules.State, plan string) string {
+	uses := map[string]int{}
+	for w := range s.Works() {
+		uses[w.ID]++
+		if w.Name() != w.ID {
+			uses[w.Name()]++
+		}
+	}
+	for w := range s.Works() {
+		if w.Task != nil && w.Task.Plan == plan && uses[w.Name()] > 1 {
+			return w.Name()
+		}
+	}
+	return ""
 }
 
 // job is the work of a crew, and how it is shown.
