@@ -88,6 +88,8 @@ type Counts struct {
 // Spending is what agents have used, and the budgets that limit it.
 type Spending struct {
 	Usage
+	// Plans is how many plans have tasks on which agents have used something.
+	Plans   int         `json:"plans,omitempty"`
 	Budgets []BudgetUse `json:"budgets"`
 	Window  *Window     `json:"token_window,omitempty"`
 }
@@ -271,6 +273,13 @@ func plans(s *rules.State) []Plan {
 
 func spending(s *rules.State, now time.Time) Spending {
 	sum := Spending{Usage: usageOf(s.Spent()), Budgets: []BudgetUse{}}
+	plans := map[string]bool{}
+	for w := range s.Works() {
+		if w.Task != nil && w.Task.Kind == rules.KindTask && (w.Task.Spent.Tokens > 0 || w.Task.Spent.CostMicros > 0) {
+			plans[w.Task.Plan] = true
+		}
+	}
+	sum.Plans = len(plans)
 	for _, b := range s.Budgets() {
 		sum.Budgets = append(sum.Budgets, budgetUse(b))
 	}

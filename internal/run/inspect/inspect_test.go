@@ -357,3 +357,24 @@ func TestReworks(t *testing.T) {
 	h.develop("T1")
 	want("developed again", 3)
 }
+
+func TestSpendingOfSeveralPlans(t *testing.T) {
+	h := begin(t, nil, task("T1"))
+	spend := func(work string, plans int) {
+		t.Helper()
+		h.start(signalbox.RoleDeveloper, work)
+		h.say(work, "ready_for_review", rules.SignalFields{})
+		if got := spending(h.s, h.now).Plans; got != plans {
+			t.Errorf("after %s, %d plans have spent something, not %d", work, got, plans)
+		}
+	}
+	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Passed: true})
+	if got := spending(h.s, h.now).Plans; got != 0 {
+		t.Errorf("before any agent, %d plans have spent something", got)
+	}
+	spend("T1", 1)
+	load := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "friday", ID: "friday", Source: "friday.md", Replace: true, Tasks: []rules.PlanTask{task("F1")}, Actor: "op"}
+	for !h.do(load).Plan.Loaded {
+	}
+	spend("F1", 2)
+}

@@ -464,6 +464,9 @@ func (p *statusPrinter) money() []string {
 		}
 		parts = append(parts, show.Tokens(sum.Tokens)+" tokens"+estimated)
 	}
+	if len(parts) > 0 && sum.Plans > 1 { // the heading names only one of them
+		parts[0] += " in this box"
+	}
 	for _, b := range sum.Budgets {
 		parts = append(parts, of(b)+" budget "+Budget(b))
 	}

@@ -211,3 +211,39 @@ func TestStatusSaysWhatStopsTheRun(t *testing.T) {
 		}
 	}
 }
+
+// TestSpendingOfSeveralPlans checks that a sum over several plans is not taken for that of the plan in the heading.
+func TestSpendingOfSeveralPlans(t *testing.T) {
+	for _, tt := range []struct {
+		plans int
+		usage inspect.Usage
+		want  string
+	}{
+		{1, inspect.Usage{CostMicros: 1_360_000, Tokens: 2100}, "$1.36 spent · 2.1k tokens"},
+		{2, inspect.Usage{CostMicros: 1_360_000, Tokens: 2100}, "$1.36 spent in this box · 2.1k tokens"},
+		{2, inspect.Usage{Tokens: 2100}, "2.1k tokens in this box"},
+	} {
+		p := &statusPrinter{st: &inspect.Status{Spending: inspect.Spending{Usage: tt.usage, Plans: tt.plans}}}
+		if got := strings.Join(p.money(), "\n"); got != "\n"+tt.want {
+			t.Errorf("%d plans: %q, not %q", tt.plans, got, tt.want)
+		}
+	}
+}
+
+// TestDocumentedStatus checks that the table in docs/watching.md is one that status prints.
+func TestDocumentedStatus(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "watching.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := os.ReadFile(filepath.Join("testdata", "status-200x50.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix := strings.NewReplacer("\r\n", "\n")
+	_, table, _ := strings.Cut(unix.Replace(string(printed)), "\n\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if !strings.HasPrefix(table, "TASK ") || !strings.Contains(unix.Replace(string(document)), "\n"+table+"\n\n") {
+		t.Errorf("the document does not have this table:\n%s", table)
+	}
+}
