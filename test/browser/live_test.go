@@ -40,6 +40,20 @@ func TestLive(t *testing.T) {
 	}
 	inbox.until(`document.getElementById("now").textContent.includes("3 of 6 tasks")`)
 
+	// A hidden page gives up its connection, and catches up when it is shown again.
+	hide := func(hidden string) {
+		eval[bool](board, `Object.defineProperty(document, "hidden", { configurable: true, value: `+hidden+` }) && document.dispatchEvent(new Event("visibilitychange"))`)
+	}
+	hide("true")
+	if board.is("stream") || board.is(isLive) {
+		t.Error("a hidden page still has a stream")
+	}
+	s.must(t, "pause", "T6")
+	hide("false")
+	board.until(isLive)
+	board.until(`document.getElementById("task-T6").textContent.includes("paused")`)
+	s.must(t, "resume", "T6")
+
 	s.stop()
 	board.until(`document.getElementById("live").textContent.includes("reconnecting")`)
 	s.must(t, "answer", "Q-1", "an error")

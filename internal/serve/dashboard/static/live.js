@@ -77,10 +77,13 @@ async function refresh() {
   }
 }
 
-// follow refreshes the page on every event. The browser connects again by itself, unless the server refused.
+let stream = null;
+
+// follow refreshes the page on every event while it is visible: a browser has few connections to a server, and each stream takes one. The
+// browser connects again by itself, unless the server refused.
 function follow() {
-  if (!document.querySelector("main [data-live]")) return;
-  const stream = new EventSource("/api/v1/events?after=" + (document.body.dataset.shown || document.body.dataset.seq));
+  if (stream || document.hidden || !document.querySelector("main [data-live]")) return;
+  stream = new EventSource("/api/v1/events?after=" + (document.body.dataset.shown || document.body.dataset.seq));
   let lost = false;
   stream.onopen = () => {
     say("· live");
@@ -91,9 +94,22 @@ function follow() {
   stream.onerror = () => {
     say("· reconnecting");
     lost = true;
-    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 3000);
+    if (stream.readyState !== EventSource.CLOSED) return;
+    stream = null;
+    setTimeout(follow, 3000);
   };
 }
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) {
+    if (!stream && document.querySelector("main [data-live]")) refresh();
+    follow();
+    return;
+  }
+  stream?.close();
+  stream = null;
+  say("");
+});
 
 document.addEventListener("pointerup", () => {
   if (deferred) refresh();
