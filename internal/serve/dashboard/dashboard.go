@@ -82,6 +82,9 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 // Register adds the pages to a server.
 func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.page(mux, "GET /{$}", access.Read, d.inbox)
+	d.page(mux, "/", access.Read, func(_ context.Context, r *http.Request) (view, error) {
+		return view{}, notFound("there is no page %.100s", r.URL.Path)
+	})
 	d.page(mux, "GET /board", access.Read, d.board)
 	d.page(mux, "GET /work/{task}", access.Read, d.task)
 	d.heavyPage(mux, "GET /work/{task}/diff", access.Read, d.diff)
