@@ -227,7 +227,7 @@ func TestServeMCP(t *testing.T) {
 	}
 }
 
-// TestServeEncrypts serves other machines: with a certificate whose fingerprint is printed, and to nobody without a token.
+// TestServeEncrypts serves other machines: with a certificate whose fingerprint is printed, and only with a token.
 func TestServeEncrypts(t *testing.T) {
 	b := newTestBox(t)
 	fingerprint := func() string {

@@ -53,7 +53,7 @@ type Repository struct {
 	Limit time.Duration
 
 	program      string
-	ownSSH       bool // the user's configuration says how to start ssh
+	ownSSH       bool // the user's configuration has a command for ssh
 	objectFormat string
 	refFormat    string
 	sparse       []string // settings for a person's own worktrees
@@ -294,7 +294,7 @@ var network = []string{
 }
 
 // networkVariables returns the user's variables that say how git logs in. If nothing says how to start ssh, it must not ask on the terminal:
-// nobody may be there, and the screen of a run is.
+// no one may be there, and the screen of a run is.
 func (r *Repository) networkVariables() (kept []string) {
 	_, program := os.LookupEnv("GIT_SSH")
 	if _, command := os.LookupEnv("GIT_SSH_COMMAND"); !command && !program && !r.ownSSH {

@@ -356,7 +356,7 @@ func TestTrustInABox(t *testing.T) {
 	}
 }
 
-// Versions that nobody uses are removed.
+// Unused versions are removed.
 func TestOldCopiesAreRemoved(t *testing.T) {
 	p := newProject(t)
 	first := ""

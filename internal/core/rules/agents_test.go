@@ -302,7 +302,7 @@ func TestParkedSessionTriesTheServer(t *testing.T) {
 	b.wantNothing(signalbox.RoleDeveloper)
 }
 
-// An agent that is down matters to nobody as long as another can take over. If that is removed from the list, the human is asked; if one is added,
+// An agent that is down does not matter as long as another can take over. If that is removed from the list, the human is asked; if one is added,
 // the question is withdrawn.
 func TestLastAgentIsRemoved(t *testing.T) {
 	for _, cause := range []FailCause{FailLogin, FailServer} {

@@ -101,7 +101,7 @@ func (s *State) Requests() []*Work {
 	return waiting
 }
 
-// RequestFinding is something that came back about a pull request: a failed check, or a comment. Its ID says which, also when it is reported
+// RequestFinding is something that came back about a pull request: a failed check, or a comment. Its ID identifies it, also when it is reported
 // again. Strangers may have written the text.
 type RequestFinding struct{ ID, Summary string }
 
@@ -223,7 +223,7 @@ func (s *State) deliveryFault(e *signalbox.Event, w *Work, b Delivered) string {
 	return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 }
 
-// deliverFault validates the part of a policy that says how work is delivered.
+// deliverFault validates the part of a policy about the delivery of work.
 func deliverFault(p *Policy) string {
 	switch {
 	case p.Deliver != DeliverMerge && !slices.Contains(Deliveries(), p.Deliver):

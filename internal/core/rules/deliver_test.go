@@ -197,7 +197,7 @@ func TestDeliverPolicies(t *testing.T) {
 	}
 }
 
-// The base that was fetched because a pull request was merged is checked, but nobody is warned of it.
+// The base that was fetched because a pull request was merged is checked, without a warning.
 func TestFetchedBase(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
 	d := b.try(ObserveBase{Known: b.s.Base(), Commit: "fetched", Fetched: true, Actor: "crew"})

@@ -454,7 +454,7 @@ type AgentUnavailable struct {
 type AgentRestored struct {
 	Agent  string `json:"agent"`
 	Reason string `json:"reason,omitempty"`
-	// Waited means that nobody did anything: the pause after a failure of its server is over.
+	// Waited means that no answer caused it: the pause after a failure of its server is over.
 	Waited bool `json:"waited,omitempty"`
 }
 

@@ -508,7 +508,7 @@ func (c *company) reconfigure() {
 	i := c.between(0, len(p.Agents)-1)
 	p.Agents[i].Agents = c.drawAgents()
 	for _, a := range c.s.Agents() {
-		if a.Down != "" && c.oneIn(2) { // it has to do without the others
+		if a.Down != "" && c.oneIn(2) { // it must do without the others
 			p.Agents[i].Agents = []string{a.Agent}
 		}
 	}

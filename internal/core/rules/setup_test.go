@@ -85,7 +85,7 @@ func TestSetupAnswerGrantsNothing(t *testing.T) {
 	b.question("", AskedBudget)
 }
 
-// TestSetupFailureOfATask checks that a failure that a task causes asks nobody and ends nothing: the task is reworked for it.
+// TestSetupFailureOfATask checks that a failure that a task causes causes no question and ends nothing: the task is reworked for it.
 func TestSetupFailureOfATask(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2"))
 	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")

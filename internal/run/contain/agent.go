@@ -218,7 +218,7 @@ type Setup struct {
 	Config config.Setup
 	Work   string
 	// Home is the name of the home folder of those who will work in the folder: ChecksHome, or AgentHome of an agent. So that they find
-	// what the command puts into its caches, and nobody else does.
+	// what the command puts into its caches, and nothing else does.
 	Home string
 	// Session is unique; "" for an explanation.
 	Session string

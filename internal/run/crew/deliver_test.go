@@ -264,7 +264,7 @@ func TestStoppedDelivery(t *testing.T) {
 			}
 			r.stop(nil)
 			<-r.over
-			f.merge(0) // while nobody looks
+			f.merge(0) // before the next look
 			s.run()
 			s.wantCompleted("T1")
 		})
@@ -346,7 +346,7 @@ on developer T1 attempt 3:
 	}
 }
 
-// An outage of the forge costs the task no attempt, and asks nobody.
+// An outage of the forge costs the task no attempt, and causes no question.
 func TestOutageOfForge(t *testing.T) {
 	s, f := setRemote(t, scene{plan: task("T1"), settings: "deliver: pull-request\n"})
 	outages := 20

@@ -39,8 +39,8 @@ func (s *session) agentHome() string {
 	return contain.AgentHome(string(s.role), s.agentName())
 }
 
-// setupFault is the error for a setup command that fails because of what the task has changed: it passes on the base. It is no fault of the
-// machine, so nobody is asked.
+// setupFault is the error for a setup command that fails because of what the task has changed: it passes on the base. The cause is not the
+// machine, so the human is not asked.
 type setupFault struct {
 	row   rules.CheckRow // as a check that failed
 	body  signalbox.Hash // the end of its output

@@ -106,7 +106,7 @@ on developer T1:
 	}
 }
 
-// A setup command that fails is no fault of a task: the human is asked once, and after the answer it is tried again.
+// A setup command that fails is not a failure of a task: the human is asked once, and after the answer it is tried again.
 func TestSetupFailureAsksOnce(t *testing.T) {
 	flag := filepath.Join(t.TempDir(), "flag")
 	s := set(t, scene{
@@ -294,7 +294,7 @@ func TestSetupIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A task that has something in the place of a file to copy holds up nobody.
+// A task that has something in the place of a file to copy does not stop other tasks.
 func TestCopyIsBlockedByTheTask(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1") + task("T2"), options: Options{LeaveQuestions: true},
 		settings: "copy: ['cache/**']\nchecks: [{name: unit, command: 'true'}]\n",

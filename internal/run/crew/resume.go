@@ -29,7 +29,7 @@ func (s *session) resumable(ctx context.Context, ws *sessionWorkspace, name stri
 		}
 		return c.ID
 	}
-	// Only authors have a folder that stays. If signalbox was killed, it is not known what the folder had then, and nobody else works in it.
+	// Only authors have a folder that stays. If signalbox was killed, it is not known what the folder had then, and no one else works in it.
 	if ws.commit == "" || c.Commit != "" && c.Commit != ws.commit {
 		return ""
 	}

@@ -177,7 +177,7 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 			return err
 		case i < len(delays):
 			delay = delays[i]
-		case isOutage(err): // it costs the task no attempt, and asks nobody
+		case isOutage(err): // it costs the task no attempt, and the human is not asked
 			delay = min(2*delay, maxOutagePause)
 		default:
 			return err

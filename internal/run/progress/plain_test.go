@@ -96,7 +96,7 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	compareGolden(t, "plain-trouble", text.String())
 }
 
-// A run that has to wait says so at once: there may be no event for hours.
+// A run that must wait says so at once: there may be no event for hours.
 func TestPlainLinesOfARunThatWaits(t *testing.T) {
 	limit := func(p *play) {
 		a := p.held["T1"]

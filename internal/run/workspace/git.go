@@ -152,7 +152,7 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	exit := (*exec.ExitError)(nil)
 	switch {
 	case err == nil:
-	case reader.err != nil: // git was ended because nobody takes its output, which says nothing about git
+	case reader.err != nil: // git was ended because its output is no longer read, which is not its fault
 		err = reader.err
 	case errors.Is(err, git.ErrSpecialFile) && ours:
 		err = &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("git would wait for a file in %s: %w", c.dir, err), Hint: "remove it"}

@@ -178,7 +178,7 @@ func (g *Guard) isThisHost(host string) bool {
 	return isLoopbackName(name) || slices.ContainsFunc(g.opts.Hosts, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
 }
 
-// isLoopbackName reports whether a host without its port is always this machine. Names below localhost are: nobody can register one.
+// isLoopbackName reports whether a host without its port is always this machine. Names below localhost are: they cannot be registered.
 func isLoopbackName(name string) bool {
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true

@@ -20,7 +20,7 @@ type Problem struct {
 	Reason signalbox.Reason `json:"reason,omitempty"`
 }
 
-// fail answers a request with an error. An answer that has begun stays as it is.
+// fail answers a request with an error. An answer that has started stays as it is.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if status == 0 || r.Context().Err() != nil {

@@ -82,5 +82,5 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		_, err := a.guard.Check(r, access.Read, false) // the token may have been revoked
 		return err
 	})
-	return nil // the answer has begun, so there is no other way to report an error
+	return nil // the answer has started, so there is no other way to report an error
 }

@@ -163,7 +163,7 @@ func (d *document) operation(o *operation, problem *jsonschema.Schema) (*documen
 	return op, nil
 }
 
-// describeScope says which token an operation needs.
+// describeScope describes the token that an operation needs.
 func (o *operation) describeScope() string {
 	switch {
 	case o.ofSession:

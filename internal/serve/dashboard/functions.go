@@ -58,7 +58,7 @@ func lamp(c inspect.Condition) string {
 	return "off"
 }
 
-// standing says how the run is, for people.
+// standing returns the condition of the run in words.
 func standing(s string) string {
 	switch s {
 	case string(rules.StandingWorking):

@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/run/inspect"
 )
 
-// timeline is a picture of sessions over time, in rows. Time in which nobody worked is folded to a short gap, so that a night does not
+// timeline is a picture of sessions over time, in rows. Idle time is folded to a short gap, so that a night does not
 // squeeze the sessions of a minute.
 type timeline struct {
 	Width, Height int
@@ -44,7 +44,7 @@ const (
 	rowHeight     = 22
 	foldWidth     = 30
 	minBarWidth   = 4
-	// foldAfter is how long nobody must have worked for the time to be folded, as a part of the time in which somebody did.
+	// foldAfter is the shortest idle time that is folded, as a part of the busy time.
 	foldAfter = 0.08
 	// maxFolds leaves half of the width for the rest.
 	maxFolds = (timelineWidth/2 - minBarWidth) / foldWidth

@@ -334,7 +334,7 @@ func (p *statusPrinter) waiting() int {
 
 // requests prints what waits for the human, with the commands that answer it.
 func (p *statusPrinter) requests() (lines []string) {
-	// The head says how to continue.
+	// The head names the command that continues.
 	all := slices.DeleteFunc(slices.Clone(p.st.Requests), func(r inspect.Request) bool { return r.Kind == inspect.RequestFault && r.Command == p.st.Continue })
 	shown, limit := all, 3
 	if p.o.Height > 0 {
