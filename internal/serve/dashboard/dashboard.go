@@ -223,10 +223,16 @@ func backTo(path string) string {
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
 	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
 	if v.template != "login" {
-		d.box.Engine.View(func(s *rules.State) {
-			st := inspect.NewStatus(s, d.opts.Now())
-			f.Waiting, f.Standing, f.Seq = len(st.Requests), string(st.Standing), st.Events
-		})
+		st, err := inspect.ReadStatus(r.Context(), d.box, d.opts.Now())
+		if err != nil {
+			d.opts.Log.Error("the status cannot be read", "error", err)
+			http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
+			return
+		}
+		f.Waiting, f.Standing, f.Seq = len(st.Requests), string(st.Standing), st.Events
+		if st.Standing == rules.StandingWorking && st.Continue != "" {
+			f.Standing = stopped
+		}
 	}
 	var buf bytes.Buffer
 	if err := d.pages[v.template].ExecuteTemplate(&buf, "layout.html", f); err != nil {
@@ -240,6 +246,9 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 	}
 	writePage(w, buf.Bytes())
 }
+
+// stopped is the standing of a run that could continue, and that no process carries out.
+const stopped = "stopped"
 
 // problem is an error for a person.
 type problem struct{ Message, Hint string }

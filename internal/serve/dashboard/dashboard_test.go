@@ -290,6 +290,25 @@ func TestAnswerReachesTheAgent(t *testing.T) {
 	}
 }
 
+// TestHeaderSaysThatNoRunIsActive: the answer lets T2 continue, and no process carries the plan out.
+func TestHeaderSaysThatNoRunIsActive(t *testing.T) {
+	s := newStage(t)
+	s.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"})
+	if _, _, page := s.get(http.DefaultClient, "/board"); !strings.Contains(page, "stopped") || strings.Contains(page, "running") {
+		t.Errorf("the header of a run that has no process:\n%s", page[:min(len(page), 3000)])
+	}
+}
+
+// TestCancelIsConfirmed: a click on the row of buttons does not cancel a task.
+func TestCancelIsConfirmed(t *testing.T) {
+	s := newStage(t)
+	_, _, page := s.get(s.logIn(access.Operate), "/work/T2")
+	row := page[strings.Index(page, `value="retry"`):]
+	if end := strings.Index(row, "</form>"); strings.Contains(row[:end], "cancel") || !strings.Contains(row, "Yes, cancel T2") || strings.Contains(page, `value="resume"`) {
+		t.Errorf("the buttons of a task:\n%s", row[:min(len(row), 1000)])
+	}
+}
+
 func TestOnlyTheCommitOnThePageIsApproved(t *testing.T) {
 	s := newStage(t)
 	client := s.logIn(access.Answer)
