@@ -229,7 +229,8 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 			http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 			return
 		}
-		f.Waiting, f.Standing, f.Seq = len(st.Requests), string(st.Standing), st.Events
+		questions, approvals := st.Waiting()
+		f.Waiting, f.Standing, f.Seq = questions+approvals, string(st.Standing), st.Events
 		if st.Standing == rules.StandingWorking && st.Continue != "" {
 			f.Standing = stopped
 		}
