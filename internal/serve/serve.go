@@ -103,11 +103,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 // metrics describes the box for Prometheus.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request, guard *access.Guard) {
 	if _, err := guard.Check(r, access.Read, false); err != nil {
-		status := http.StatusInternalServerError
-		if denied, ok := errors.AsType[*access.DeniedError](err); ok {
-			status = denied.Status
-		}
-		answerText(w, status, err.Error()+"\n")
+		answerText(w, access.StatusOf(err), err.Error()+"\n")
 		return
 	}
 	if err := s.box.Engine.Refresh(r.Context()); err != nil {

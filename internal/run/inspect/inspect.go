@@ -355,6 +355,15 @@ func (st *Status) Waiting() (questions, approvals int) {
 	return questions, approvals
 }
 
+// FindWork returns a work item by its id, or by the name that a person gave it. The ids in answers are never ambiguous, although a later plan
+// may have a task of that name.
+func FindWork(s *rules.State, name string) (*rules.Work, error) {
+	if w, known := s.Work(name); known {
+		return w, nil
+	}
+	return s.Find(name)
+}
+
 // Journal is the part of a ledger that inspecting needs.
 type Journal interface {
 	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)

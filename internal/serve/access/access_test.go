@@ -182,6 +182,7 @@ func TestCheck(t *testing.T) {
 		{name: "read by a name of the box", host: "box-1.localhost:7700", needed: Read, public: true, want: 200},
 		{name: "read by a known name", host: "Box.example", needed: Read, public: true, want: 401},
 		{name: "read by a known name with a token", host: "Box.example", needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
+		{name: "the name of another box", host: "box-2.localhost:7700", needed: Read, public: true, want: 403},
 		{name: "localhost look-alike", host: "evil-localhost", needed: Read, public: true, want: 403},
 		{name: "cookie of another box", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-2=" + cookie}, want: 401},
 		{name: "rebinding", host: "evil.example:7700", needed: Read, public: true, want: 403},

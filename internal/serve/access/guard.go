@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/serve/transfer"
 )
 
 // leasePrefix is how the secret of a lease begins.
@@ -79,6 +80,27 @@ type DeniedError struct {
 
 func (e *DeniedError) Error() string { return e.Message }
 
+// StatusOf returns the HTTP status for an error.
+func StatusOf(err error) int {
+	if denied, ok := errors.AsType[*DeniedError](err); ok {
+		return denied.Status
+	}
+	if errors.Is(err, transfer.ErrBusy) {
+		return http.StatusServiceUnavailable
+	}
+	switch signalbox.CodeOf(err) {
+	case signalbox.CodeUsage:
+		return http.StatusBadRequest
+	case signalbox.CodeNotFound:
+		return http.StatusNotFound
+	case signalbox.CodeConflict:
+		return http.StatusConflict
+	case signalbox.CodeFailed:
+		return http.StatusUnprocessableEntity
+	}
+	return http.StatusInternalServerError
+}
+
 func denied(status int, message string) error { return &DeniedError{status, message} }
 
 // Check returns who makes a request, or a *DeniedError if it may not be made. needed is the scope that the request needs; writes says that
@@ -101,7 +123,7 @@ func (g *Guard) Check(r *http.Request, needed Scope, writes bool) (Caller, error
 		return Caller{}, denied(http.StatusForbidden, "the secret of a lease is only for the operations of its session")
 	case caller.Scope != Public:
 		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+string(caller.Scope)+", and this needs "+string(needed))
-	case needed == Read && !writes && g.opts.PublicReads && isLoopbackName(hostName(r.Host)):
+	case needed == Read && !writes && g.opts.PublicReads && g.isLoopbackName(r.Host):
 		return Caller{Scope: Read}, nil
 	}
 	return Caller{}, denied(http.StatusUnauthorized, "send a token (Authorization: Bearer TOKEN), which signalbox token create prints, or log in with the link that signalbox serve prints")
@@ -145,7 +167,7 @@ func (g *Guard) find(secret string, kind Kind) (Token, error) {
 // that may change something; programs send neither.
 func checkOrigin(r *http.Request, writes bool) error {
 	message := "requests from pages of another origin are not allowed"
-	if origin := r.Header.Get("Origin"); origin != "" && !sameHost(origin, r.Host) {
+	if origin := r.Header.Get("Origin"); origin != "" && !SameHost(origin, r.Host) {
 		return denied(http.StatusForbidden, message)
 	}
 	switch r.Header.Get("Sec-Fetch-Site") {
@@ -172,19 +194,27 @@ func (g *Guard) CheckHost(r *http.Request) error {
 	return checkOrigin(r, r.Method != http.MethodGet && r.Method != http.MethodHead)
 }
 
-// isThisHost reports whether a Host header names this server, by a loopback name or a configured one.
 func (g *Guard) isThisHost(host string) bool {
-	name := hostName(host)
-	return isLoopbackName(name) || slices.ContainsFunc(g.opts.Hosts, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
+	return IsThisHost(host, g.opts.Hosts) || g.isLoopbackName(host)
 }
 
-// isLoopbackName reports whether a host without its port is always this machine. Names below localhost are: they cannot be registered.
-func isLoopbackName(name string) bool {
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return true
-	}
+// IsThisHost reports whether a Host header names this server, by a loopback name or by one of the known names and addresses. A web page
+// cannot make a browser send a loopback name for its own host, so this stops DNS rebinding.
+func IsThisHost(host string, known []string) bool {
+	name := hostName(host)
+	return isLoopback(name) || slices.ContainsFunc(known, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
+}
+
+// isLoopbackName reports whether a Host header is a name of this machine, or the one under which browsers log in.
+func (g *Guard) isLoopbackName(host string) bool {
+	name := hostName(host)
+	return isLoopback(name) || name == LoginHost(g.opts.Box)
+}
+
+// isLoopback reports whether a host without its port is always this machine.
+func isLoopback(name string) bool {
 	address, err := netip.ParseAddr(name)
-	return err == nil && address.IsLoopback()
+	return name == "localhost" || err == nil && address.IsLoopback()
 }
 
 // hostName returns a host without its port, in lower case.
@@ -195,8 +225,8 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
 }
 
-// sameHost reports whether an origin is the host of the request.
-func sameHost(origin, host string) bool {
+// SameHost reports whether an origin is the host of a request.
+func SameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/stream"
+	"signalbox/internal/serve/transfer"
 )
 
 // Options configures an API.
@@ -38,8 +39,8 @@ type API struct {
 	opts       Options
 	operations []operation
 	document   []byte
-	streams    chan struct{} // has an element for each open stream
-	heavy      chan struct{} // has an element for each operation that takes much time or memory
+	streams    chan struct{}   // has an element for each open stream
+	heavy      *transfer.Slots // for operations that take much time or memory
 }
 
 // maxHeavy is how many operations that take much time or memory run at once, and heavyTimeout how long others wait.
@@ -63,7 +64,7 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	if a.opts.MaxStreams == 0 {
 		a.opts.MaxStreams = 2000
 	}
-	a.streams, a.heavy = make(chan struct{}, a.opts.MaxStreams), make(chan struct{}, maxHeavy)
+	a.streams, a.heavy = make(chan struct{}, a.opts.MaxStreams), transfer.NewSlots(maxHeavy, heavyTimeout)
 	a.addReads()
 	a.addTexts()
 	a.addWork()
@@ -96,9 +97,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 		err = a.checkSession(r.PathValue("session"), caller)
 	}
 	if err == nil && o.heavy {
-		var done func()
-		if done, err = a.beginHeavy(r.Context()); err == nil {
-			defer done()
+		if err = a.heavy.Enter(r.Context()); err == nil {
+			defer a.heavy.Leave()
 		}
 	}
 	if err == nil {
@@ -114,17 +114,3 @@ func (c *call) actor() string { return c.caller.Name }
 
 // refresh reads the events that other processes have appended, so that an answer includes everything that the caller may know of.
 func (a *API) refresh(ctx context.Context) error { return a.box.Engine.Refresh(ctx) }
-
-// beginHeavy waits until a heavy operation may start. The caller calls done at its end.
-func (a *API) beginHeavy(ctx context.Context) (done func(), err error) {
-	timer := time.NewTimer(heavyTimeout)
-	defer timer.Stop()
-	select {
-	case a.heavy <- struct{}{}:
-		return func() { <-a.heavy }, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-timer.C:
-		return nil, &access.DeniedError{Status: http.StatusServiceUnavailable, Message: "the server is busy: try again later"}
-	}
-}

@@ -41,24 +41,11 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // statusOf returns the HTTP status for an error, 0 if the client has left.
 func statusOf(err error) int {
-	if denied := (*access.DeniedError)(nil); errors.As(err, &denied) {
-		return denied.Status
-	}
-	if errors.Is(err, rules.ErrNothingToClaim) {
+	switch {
+	case errors.Is(err, rules.ErrNothingToClaim):
 		return http.StatusNotFound
-	}
-	if errors.Is(err, context.Canceled) {
+	case errors.Is(err, context.Canceled):
 		return 0
 	}
-	switch signalbox.CodeOf(err) {
-	case signalbox.CodeUsage:
-		return http.StatusBadRequest
-	case signalbox.CodeNotFound:
-		return http.StatusNotFound
-	case signalbox.CodeConflict:
-		return http.StatusConflict
-	case signalbox.CodeFailed:
-		return http.StatusUnprocessableEntity
-	}
-	return http.StatusInternalServerError
+	return access.StatusOf(err)
 }

@@ -15,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/transfer"
 )
 
 // Prefix is the path of the API. It changes when the API changes incompatibly.
@@ -206,26 +207,6 @@ func writeJSON(w http.ResponseWriter, status int, value any) error {
 	}
 	w.Header().Set("Content-Type", mediaJSON)
 	w.WriteHeader(status)
-	patient{w}.Write(append(data, '\n')) // a client that has left cannot be told
+	transfer.Writer{ResponseWriter: w}.Write(append(data, '\n')) // a client that has left cannot be told
 	return nil
-}
-
-// patient writes to a client that reads slowly, and gives up on one that does not read at all.
-type patient struct{ w http.ResponseWriter }
-
-// writeTimeout is how long a client may take to read a chunk of chunkSize bytes.
-const (
-	writeTimeout = 30 * time.Second
-	chunkSize    = 64 << 10
-)
-
-func (p patient) Write(data []byte) (n int, err error) {
-	deadlines := http.NewResponseController(p.w)
-	for err == nil && n < len(data) {
-		var written int
-		deadlines.SetWriteDeadline(time.Now().Add(writeTimeout)) // if that is not supported, the server's own limits apply
-		written, err = p.w.Write(data[n:min(len(data), n+chunkSize)])
-		n += written
-	}
-	return n, err
 }

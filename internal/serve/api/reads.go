@@ -96,11 +96,6 @@ func (a *API) find(c call, name string) (w *rules.Work, err error) {
 	if err := a.refresh(c.ctx); err != nil {
 		return nil, err
 	}
-	a.box.Engine.View(func(s *rules.State) {
-		known := false
-		if w, known = s.Work(name); !known {
-			w, err = s.Find(name)
-		}
-	})
+	a.box.Engine.View(func(s *rules.State) { w, err = inspect.FindWork(s, name) })
 	return w, err
 }

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/transfer"
 )
 
 type diffInput struct {
@@ -93,7 +94,7 @@ func (l *lateHeader) Write(p []byte) (int, error) {
 		l.w.Header().Set("Content-Type", mediaText)
 		l.began = true
 	}
-	return patient{l.w}.Write(p)
+	return transfer.Writer{ResponseWriter: l.w}.Write(p)
 }
 
 func notFound(format string, args ...any) error {

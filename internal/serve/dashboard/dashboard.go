@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/transfer"
 )
 
 //go:embed templates static
@@ -49,7 +50,7 @@ type Dashboard struct {
 	opts  Options
 	pages map[string]*template.Template
 	// heavy is for the pages that need much memory, until they are written.
-	heavy *slots
+	heavy *transfer.Slots
 }
 
 // New returns a dashboard for an open box, whose engine must follow the ledger.
@@ -60,7 +61,7 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: newSlots(maxHeavy, heavyWait)}
+	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: transfer.NewSlots(maxHeavy, heavyWait)}
 	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html")
 	if err != nil {
 		return nil, err
@@ -132,6 +133,8 @@ type view struct {
 	template, title string
 	data            any
 	status          int // 0 means 200
+	// known is the status of the box, if the page has read it.
+	known *inspect.Status
 }
 
 // frame is what every page has.
@@ -160,7 +163,7 @@ func (d *Dashboard) heavyPage(mux *http.ServeMux, pattern string, scope access.S
 }
 
 // limitedPage adds a page that needs a slot, if limit is not nil.
-func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, limit *slots, show shower) {
+func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, limit *transfer.Slots, show shower) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w)
 		w.Header().Set("Cache-Control", "no-store")
@@ -170,8 +173,8 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 			return
 		}
 		if err == nil && limit != nil {
-			if err = limit.enter(r.Context()); err == nil {
-				defer limit.leave()
+			if err = limit.Enter(r.Context()); err == nil {
+				defer limit.Leave()
 			}
 		}
 		if err == nil {
@@ -223,7 +226,10 @@ func backTo(path string) string {
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
 	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
 	if v.template != "login" {
-		st, err := inspect.ReadStatus(r.Context(), d.box, d.opts.Now())
+		st, err := v.known, error(nil)
+		if st == nil {
+			st, err = inspect.ReadStatus(r.Context(), d.box, d.opts.Now())
+		}
 		if err != nil {
 			d.opts.Log.Error("the status cannot be read", "error", err)
 			http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
@@ -245,7 +251,7 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 	if v.status != 0 {
 		w.WriteHeader(v.status)
 	}
-	writePage(w, buf.Bytes())
+	transfer.Writer{ResponseWriter: w}.Write(buf.Bytes()) // an error is that of a client that has left
 }
 
 // stopped is the standing of a run that could continue, and that no process carries out.
@@ -259,30 +265,16 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, caller access.C
 	if r.Context().Err() != nil {
 		return // the client has left
 	}
-	status := http.StatusUnprocessableEntity
-	denied := (*access.DeniedError)(nil)
-	switch {
-	case errors.As(err, &denied):
-		status = denied.Status
-	case signalbox.CodeOf(err) == signalbox.CodeNotFound:
-		status = http.StatusNotFound
-	case signalbox.CodeOf(err) == signalbox.CodeConflict:
-		status = http.StatusConflict
-	case signalbox.CodeOf(err) == 0:
-		status = http.StatusInternalServerError
+	status := access.StatusOf(err)
+	if status == http.StatusInternalServerError {
 		d.opts.Log.Error("a page failed", "path", r.URL.Path, "error", err)
 	}
 	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: problem{err.Error(), signalbox.HintOf(err)}, status: status})
 }
 
-// find returns the work item that a path names. An exact id comes first: links have it, and a later plan may have a task of that name, too.
+// find returns the work item that a path names.
 func (d *Dashboard) find(name string) (w *rules.Work, err error) {
-	d.box.Engine.View(func(s *rules.State) {
-		known := false
-		if w, known = s.Work(name); !known {
-			w, err = s.Find(name)
-		}
-	})
+	d.box.Engine.View(func(s *rules.State) { w, err = inspect.FindWork(s, name) })
 	return w, err
 }
 

@@ -53,7 +53,7 @@ func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
 		}
 		page.Requests = append(page.Requests, waits)
 	}
-	return view{template: "inbox", title: "Inbox", data: page}, nil
+	return view{template: "inbox", title: "Inbox", data: page, known: st}, nil
 }
 
 // boardPage is the work by phase.

@@ -160,5 +160,5 @@ func (d *Dashboard) crew(ctx context.Context, _ *http.Request) (view, error) {
 			page.Held = append(page.Held, t)
 		}
 	}
-	return view{template: "crew", title: "Crew", data: page}, nil
+	return view{template: "crew", title: "Crew", data: page, known: st}, nil
 }

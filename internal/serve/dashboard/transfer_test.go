@@ -1,35 +1,25 @@
 package dashboard
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/transfer"
 )
 
 // connection is a client's connection, which records the deadlines.
 type connection struct {
 	*httptest.ResponseRecorder
 	readBy, writeBy time.Time
-	write           func([]byte) (int, error) // nil means that of the recorder
 }
 
 func (c *connection) SetReadDeadline(t time.Time) error  { c.readBy = t; return nil }
 func (c *connection) SetWriteDeadline(t time.Time) error { c.writeBy = t; return nil }
-
-func (c *connection) Write(p []byte) (int, error) {
-	if c.write != nil {
-		return c.write(p)
-	}
-	return c.ResponseRecorder.Write(p)
-}
 
 // body is the body of a request.
 type body struct {
@@ -84,33 +74,6 @@ func TestFormsAreReadInTime(t *testing.T) {
 	}
 }
 
-// TestPagesAreWrittenInChunks writes a page to clients that read and that do not.
-func TestPagesAreWrittenInChunks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const size = 5*chunkSize + 1
-		got, writes := 0, 0
-		c := &connection{ResponseRecorder: httptest.NewRecorder()}
-		c.write = func(p []byte) (int, error) {
-			if left := time.Until(c.writeBy); left != chunkTimeout || len(p) > chunkSize {
-				t.Errorf("%d bytes with %v left", len(p), left)
-			}
-			got, writes = got+len(p), writes+1
-			time.Sleep(chunkTimeout / 2) // of the bubble
-			return len(p), nil
-		}
-		writePage(c, make([]byte, size))
-		if got != size || writes != 6 {
-			t.Errorf("%d bytes in %d chunks", got, writes)
-		}
-		writes = 0
-		c.write = func([]byte) (int, error) { writes++; return 0, errors.New("i/o timeout") }
-		writePage(c, make([]byte, size))
-		if writes != 1 {
-			t.Errorf("%d chunks to a client that does not read", writes)
-		}
-	})
-}
-
 // TestEveryPageHasADeadline gets pages, also such that fail.
 func TestEveryPageHasADeadline(t *testing.T) {
 	s := newStage(t)
@@ -128,45 +91,21 @@ func TestEveryPageHasADeadline(t *testing.T) {
 // TestHeavyPagesWaitForASlot takes all slots: diffs and logs are refused, and other pages are not.
 func TestHeavyPagesWaitForASlot(t *testing.T) {
 	s := newStage(t)
+	*s.dashboard.heavy = *transfer.NewSlots(maxHeavy, time.Nanosecond)
 	for range maxHeavy {
-		if err := s.dashboard.heavy.enter(t.Context()); err != nil {
+		if err := s.dashboard.heavy.Enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.dashboard.heavy.wait = time.Nanosecond
 	for path, want := range map[string]int{"/work/T2/log": http.StatusServiceUnavailable, "/work/T2/diff": http.StatusServiceUnavailable, "/work/T2": http.StatusOK, "/board": http.StatusOK} {
 		if status, _, _ := s.get(http.DefaultClient, path); status != want {
 			t.Errorf("%s without a slot: %d, want %d", path, status, want)
 		}
 	}
-	s.dashboard.heavy.leave()
-	s.dashboard.heavy.wait = heavyWait
+	s.dashboard.heavy.Leave()
 	for range 2 { // the first gives its slot back
 		if status, _, _ := s.get(http.DefaultClient, "/work/T2/log"); status != http.StatusOK {
 			t.Errorf("with a slot: %d", status)
 		}
 	}
-}
-
-func TestSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, heavyWait)
-		if err := s.enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		start := time.Now()
-		denied := (*access.DeniedError)(nil)
-		if err := s.enter(t.Context()); !errors.As(err, &denied) || denied.Status != http.StatusServiceUnavailable || time.Since(start) != heavyWait {
-			t.Errorf("%v after %v", err, time.Since(start))
-		}
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := s.enter(gone); !errors.Is(err, context.Canceled) {
-			t.Error("a client that has left:", err)
-		}
-		time.AfterFunc(time.Second, s.leave)
-		if err := s.enter(t.Context()); err != nil {
-			t.Error("after another has left:", err)
-		}
-	})
 }

@@ -11,15 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
+	"signalbox/internal/serve/access"
 	"signalbox/internal/text"
 )
 
@@ -103,10 +101,10 @@ func ClientFrom(ctx context.Context) string {
 
 // authorize returns the client and StatusOK if a request is allowed, and otherwise an error status and message.
 func (h *handler) authorize(r *http.Request) (client string, status int, message string) {
-	if !h.isThisHost(r.Host) {
+	if !access.IsThisHost(r.Host, h.hosts) {
 		return "", http.StatusForbidden, "unknown Host: use a loopback name, or ask the operator to add this one with --host"
 	}
-	if origin := r.Header.Get("Origin"); origin != "" && !sameHost(origin, r.Host) {
+	if origin := r.Header.Get("Origin"); origin != "" && !access.SameHost(origin, r.Host) {
 		return "", http.StatusForbidden, "requests from pages of another Origin are not allowed"
 	}
 	scheme, shown, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -121,33 +119,6 @@ func (h *handler) authorize(r *http.Request) (client string, status int, message
 		return "", http.StatusUnauthorized, "send the token: Authorization: Bearer TOKEN"
 	}
 	return client, http.StatusOK, ""
-}
-
-// isThisHost reports whether a Host header names this server, by a loopback name or a configured one. A web page cannot make a browser
-// send a loopback name for its own host, so this stops DNS rebinding.
-func (h *handler) isThisHost(host string) bool {
-	name := hostName(host)
-	if name == "localhost" {
-		return true
-	}
-	if address, err := netip.ParseAddr(name); err == nil && address.IsLoopback() {
-		return true
-	}
-	return slices.ContainsFunc(h.hosts, func(known string) bool { return name != "" && strings.EqualFold(known, name) })
-}
-
-// hostName returns a host without its port, in lower case.
-func hostName(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-}
-
-// sameHost reports whether an origin is the host of the request.
-func sameHost(origin, host string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }
 
 // readBody reads the whole body, within its size limit and timeout, so that a slow client does not occupy a handler.

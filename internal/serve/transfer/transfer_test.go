@@ -1,0 +1,68 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// connection is a client's connection, which records the deadline.
+type connection struct {
+	*httptest.ResponseRecorder
+	writeBy time.Time
+	write   func([]byte) (int, error)
+}
+
+func (c *connection) SetWriteDeadline(t time.Time) error { c.writeBy = t; return nil }
+func (c *connection) Write(p []byte) (int, error)        { return c.write(p) }
+
+// TestWriter writes to clients that read and that do not.
+func TestWriter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 5*ChunkSize + 1
+		got, writes := 0, 0
+		c := &connection{ResponseRecorder: httptest.NewRecorder()}
+		c.write = func(p []byte) (int, error) {
+			if left := time.Until(c.writeBy); left != ChunkTimeout || len(p) > ChunkSize {
+				t.Errorf("%d bytes with %v left", len(p), left)
+			}
+			got, writes = got+len(p), writes+1
+			time.Sleep(ChunkTimeout / 2) // of the bubble
+			return len(p), nil
+		}
+		if n, err := (Writer{c}).Write(make([]byte, size)); n != size || err != nil || got != size || writes != 6 {
+			t.Errorf("%d bytes, %v: %d in %d chunks", n, err, got, writes)
+		}
+		writes = 0
+		c.write = func([]byte) (int, error) { writes++; return 0, errors.New("i/o timeout") }
+		if n, err := (Writer{c}).Write(make([]byte, size)); n != 0 || err == nil || writes != 1 {
+			t.Errorf("%d bytes, %v: %d chunks to a client that does not read", n, err, writes)
+		}
+	})
+}
+
+func TestSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const wait = 10 * time.Second
+		s := NewSlots(1, wait)
+		if err := s.Enter(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := s.Enter(t.Context()); !errors.Is(err, ErrBusy) || time.Since(start) != wait {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Enter(gone); !errors.Is(err, context.Canceled) {
+			t.Error("a client that has left:", err)
+		}
+		time.AfterFunc(time.Second, s.Leave)
+		if err := s.Enter(t.Context()); err != nil {
+			t.Error("after another has left:", err)
+		}
+	})
+}
