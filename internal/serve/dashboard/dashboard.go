@@ -137,9 +137,23 @@ type view struct {
 	known *inspect.Status
 }
 
-// frame is what every page has.
+// link is an entry of the navigation: the template of the page that it leads to, its path and its name.
+type link struct{ Template, Path, Name string }
+
+// navigation lists the pages that every page links to.
+var navigation = []link{
+	{"inbox", "/", "Inbox"},
+	{"board", "/board", "Board"},
+	{"run", "/run", "Run"},
+	{"crew", "/crew", "Crew"},
+	{"cost", "/cost", "Cost"},
+	{"ledger", "/ledger", "Ledger"},
+}
+
+// frame is what every page has. A template can define "head" for a script or style sheet of its own.
 type frame struct {
 	Title, Project, Page string
+	Pages                []link
 	Caller               access.Caller
 	// MayAnswer and MayOperate say what the caller may do. Forms that would be refused are not shown.
 	MayAnswer, MayOperate bool
@@ -224,7 +238,7 @@ func backTo(path string) string {
 
 // render writes a page.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
-	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
+	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Pages: navigation, Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
 	if v.template != "login" {
 		st, err := v.known, error(nil)
 		if st == nil {
