@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/mcpclient"
 	"signalbox/internal/oracle/toolbox"
+	"signalbox/internal/testkit/npm"
 )
 
 // The official example servers.
@@ -59,14 +60,14 @@ func call(ctx context.Context, c *mcpclient.Client, name, arguments string) (too
 }
 
 // serveEverything starts the server over HTTP and returns its address.
-func serveEverything(t *testing.T, k kit) string {
+func serveEverything(t *testing.T, k *npm.Kit) string {
 	t.Helper()
 	preload, err := filepath.Abs(filepath.Join("testdata", "loopback.mjs"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(k.node, "--import", preload, everything, "streamableHttp")
-	cmd.Dir = k.dir
+	cmd := exec.Command(k.Node, "--import", preload, everything, "streamableHttp")
+	cmd.Dir = k.Dir
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +100,7 @@ func TestEverythingServer(t *testing.T) {
 			if transport == "http" {
 				server.URL = serveEverything(t, k)
 			} else {
-				server.Command = []string{k.node, filepath.Join(k.dir, everything), "stdio"}
+				server.Command = []string{k.Node, filepath.Join(k.Dir, everything), "stdio"}
 			}
 			changed := make(chan struct{}, 1)
 			c := startServer(t, server, changed)
@@ -187,7 +188,7 @@ func TestFilesystemServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := startServer(t, mcpclient.Server{Name: "files", Command: []string{k.node, filepath.Join(k.dir, filesystem), dir},
+	c := startServer(t, mcpclient.Server{Name: "files", Command: []string{k.Node, filepath.Join(k.Dir, filesystem), dir},
 		Tools: []string{"edit_file", "list_directory", "read_text_file", "write_file"}}, nil)
 	readOnly := map[string]bool{}
 	for _, tool := range c.Tools() {

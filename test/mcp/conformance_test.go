@@ -61,7 +61,7 @@ var (
 // TestEveryScenarioIsListed compares the table with the suite, so that a new scenario cannot be missed.
 func TestEveryScenarioIsListed(t *testing.T) {
 	k := needKit(t)
-	out, complaints, err := k.run(t, nil, suite, "list", "--server")
+	out, complaints, err := k.Run(t, nil, suite, "list", "--server")
 	if err != nil {
 		t.Fatalf("%v: %s", err, complaints)
 	}
@@ -98,7 +98,7 @@ func TestConformance(t *testing.T) {
 				if !applies(s) {
 					continue
 				}
-				out, complaints, err := k.run(t, nil, suite, "server", "--url", address, "--scenario", s.name)
+				out, complaints, err := k.Run(t, nil, suite, "server", "--url", address, "--scenario", s.name)
 				// A scenario without checks succeeds too, so at least one check must have passed.
 				passed := passedChecks.FindStringSubmatch(out)
 				if err != nil || passed == nil || passed[1] != passed[2] || passed[1] == "0" {

@@ -50,7 +50,7 @@ func TestInspector(t *testing.T) {
 			}
 			inspect := func(into any, args ...string) {
 				t.Helper()
-				out, stderr, err := k.run(t, nil, append(append([]string{inspector}, target...), args...)...)
+				out, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...), args...)...)
 				if jsonErr := json.Unmarshal([]byte(out), into); jsonErr != nil {
 					t.Fatalf("%v: %v, %v\n%s\n%s", args, err, jsonErr, out, stderr)
 				}
@@ -58,7 +58,7 @@ func TestInspector(t *testing.T) {
 			var listed struct{ Tools []struct{ Name string } }
 			inspect(&listed, "--method", "tools/list")
 			// In strict mode the inspector fails if a schema has something that clients are known to refuse.
-			if _, stderr, err := k.run(t, nil, append(append([]string{inspector}, target...), "--method", "tools/list", "--strict")...); err != nil {
+			if _, stderr, err := k.Run(t, nil, append(append([]string{inspector}, target...), "--method", "tools/list", "--strict")...); err != nil {
 				t.Errorf("the strict mode of the inspector: %v\n%s", err, stderr)
 			}
 			if len(listed.Tools) != len(calls) {

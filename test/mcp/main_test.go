@@ -32,9 +32,7 @@ func TestMain(m *testing.M) {
 	} else {
 		status = m.Run()
 	}
-	if installed.dir != "" {
-		os.RemoveAll(installed.dir)
-	}
+	kit.Remove()
 	os.RemoveAll(dir)
 	os.Exit(status)
 }
