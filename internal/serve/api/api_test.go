@@ -371,8 +371,9 @@ func TestDocument(t *testing.T) {
 		t.Fatal(status)
 	}
 	var doc struct {
-		OpenAPI string
-		Paths   map[string]map[string]struct {
+		OpenAPI    string
+		Components struct{ Schemas map[string]*jsonschema.Schema }
+		Paths      map[string]map[string]struct {
 			OperationID string `json:"operationId"`
 			Parameters  []struct{ Name, In string }
 			Responses   map[string]struct {
@@ -380,6 +381,8 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
+	// Each schema gets the components as its own definitions, because it is resolved without the document around it.
+	data = bytes.ReplaceAll(data, []byte("#/components/schemas/"), []byte("#/$defs/"))
 	if err := json.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -409,6 +412,7 @@ func TestDocument(t *testing.T) {
 				t.Errorf("GET %s: %d %s", path, status, body)
 				continue
 			}
+			schema.Defs = doc.Components.Schemas
 			resolved, err := schema.Resolve(nil)
 			if err != nil {
 				t.Fatal(err)

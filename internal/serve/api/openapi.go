@@ -43,7 +43,8 @@ type (
 		URL string `json:"url"`
 	}
 	tag struct {
-		Name string `json:"name"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
 	}
 	documentedOp struct {
 		OperationID string                 `json:"operationId"`
@@ -94,14 +95,17 @@ func documentOf(operations []operation, version, cookie string) ([]byte, error) 
 		Components: components{Schemas: map[string]*jsonschema.Schema{}, SecuritySchemes: map[string]securityScheme{
 			"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: cookie}}},
 	}
-	problem, err := d.schema(reflect.TypeFor[Problem]())
-	if err != nil {
-		return nil, err
+	for name, t := range map[string]reflect.Type{"Problem": reflect.TypeFor[Problem](), "Event": reflect.TypeFor[documentedEvent]()} {
+		schema, err := d.schema(t)
+		if err != nil {
+			return nil, err
+		}
+		d.Components.Schemas[name] = schema
 	}
 	groups := map[string]bool{}
 	for i := range operations {
 		o := &operations[i]
-		documented, err := d.operation(o, problem)
+		documented, err := d.operation(o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)
 		}
@@ -113,17 +117,44 @@ func documentOf(operations []operation, version, cookie string) ([]byte, error) 
 		groups[o.group] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		d.Tags = append(d.Tags, tag{name})
+		if groupDescriptions[name] == "" {
+			return nil, fmt.Errorf("the group %s has no description", name)
+		}
+		d.Tags = append(d.Tags, tag{name, groupDescriptions[name]})
 	}
 	return json.MarshalIndent(d, "", "  ")
+}
+
+// groupDescriptions says what the operations of each group do.
+var groupDescriptions = map[string]string{
+	"inspect": "Shows what is going on.",
+	"work":    "Opens and claims work, and submits exit signals.",
+	"decide":  "Takes the decisions of the human.",
+	"ledger":  "Verifies the ledger and proves events.",
+	"events":  "Reads and follows the events of the ledger.",
+}
+
+// documentedEvent has the fields of the JSON form of a signalbox.Event.
+type documentedEvent struct {
+	Seq     uint64         `json:"seq"`
+	Time    time.Time      `json:"time"`
+	Type    string         `json:"type"`
+	Work    string         `json:"work"`
+	Session string         `json:"session"`
+	Actor   string         `json:"actor"`
+	Data    map[string]any `json:"data"`
+	Prev    signalbox.Hash `json:"prev"`
+	Hash    signalbox.Hash `json:"hash"`
+	Exact   string         `json:"data_base64,omitempty" jsonschema:"the bytes of data, in base64, if they cannot be recovered from the field data"`
 }
 
 // wildcard matches a wildcard of http.ServeMux.
 var wildcard = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
 
-func (d *document) operation(o *operation, problem *jsonschema.Schema) (*documentedOp, error) {
+func (d *document) operation(o *operation) (*documentedOp, error) {
+	problem := map[string]media{mediaJSON: {component("Problem")}}
 	op := &documentedOp{OperationID: o.name, Summary: o.summary, Tags: []string{o.group}, Description: o.describeScope(), Responses: map[string]body{
-		"default": {Description: "The request failed.", Content: map[string]media{mediaJSON: {problem}}}}}
+		"4XX": {Description: "The request is wrong, not allowed or refused.", Content: problem}, "5XX": {Description: "The server is busy or failed.", Content: problem}}}
 	if o.scope == access.Public && !o.ofSession {
 		op.Security = &[]map[string][]string{}
 	}
@@ -133,7 +164,12 @@ func (d *document) operation(o *operation, problem *jsonschema.Schema) (*documen
 		if err != nil {
 			return nil, err
 		}
+		if items := schema.Properties["items"]; items != nil {
+			items.Type, items.Types = "array", nil // listOf makes it an array, if only an empty one
+		}
 		answer.Schema = schema
+	} else if o.media == mediaText {
+		answer.Schema = &jsonschema.Schema{Type: "string"}
 	}
 	op.Responses["200"] = body{Description: "The answer.", Content: map[string]media{cmp.Or(o.media, mediaJSON): answer}}
 	hasBody := false
@@ -186,9 +222,14 @@ func textTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[signalbox.Hash]():  {Type: "string", Pattern: "^[0-9a-f]{64}$"},
-		reflect.TypeFor[signalbox.Event](): {Type: "object"},
+		reflect.TypeFor[signalbox.Event](): component("Event"),
 		reflect.TypeFor[json.RawMessage](): {},
 	}
+}
+
+// component returns a reference to a schema under components.
+func component(name string) *jsonschema.Schema {
+	return &jsonschema.Schema{Ref: "#/components/schemas/" + name}
 }
 
 // serveDocument serves the OpenAPI document.
