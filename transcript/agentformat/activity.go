@@ -46,6 +46,7 @@ type event struct {
 	Result  json.RawMessage `json:"result"`
 	// codex
 	Item struct {
+		ID      json.RawMessage         `json:"id"`
 		Type    string                  `json:"type"`
 		Text    string                  `json:"text"`
 		Command string                  `json:"command"`
@@ -65,24 +66,28 @@ type event struct {
 	Content    json.RawMessage `json:"content"`
 	Delta      bool            `json:"delta"`
 	ToolName   string          `json:"tool_name"`
+	ToolID     json.RawMessage `json:"tool_id"`
 	Parameters json.RawMessage `json:"parameters"`
 	Status     json.RawMessage `json:"status"`
 	Output     json.RawMessage `json:"output"`
 	// opencode
 	Part struct {
-		Text  string `json:"text"`
-		Tool  string `json:"tool"`
-		State struct {
+		Text   string          `json:"text"`
+		Tool   string          `json:"tool"`
+		CallID json.RawMessage `json:"callID"`
+		State  struct {
 			Title  string          `json:"title"`
 			Input  json.RawMessage `json:"input"`
 			Status json.RawMessage `json:"status"`
 			Output json.RawMessage `json:"output"`
 			Error  json.RawMessage `json:"error"`
+			Time   json.RawMessage `json:"time"`
 		} `json:"state"`
 	} `json:"part"`
 	// oracle
 	Turn      *int            `json:"turn"`
 	Text      string          `json:"text"`
+	ID        json.RawMessage `json:"id"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
 	OK        json.RawMessage `json:"ok"`

@@ -3,6 +3,7 @@ package agentformat
 import (
 	"encoding/json"
 	"strings"
+	"time"
 )
 
 // EntryKind is what an entry of a transcript shows.
@@ -21,6 +22,12 @@ type Entry struct {
 	Kind EntryKind
 	// Text is the text, or the tool that is called and its most telling argument.
 	Text string
+	// Tool is the name of the tool that is called.
+	Tool string
+	// Call identifies the call. A call and its result have the same one; it is "" if the program does not report it.
+	Call string
+	// Took is how long the tool ran, in its result, if the program reports it.
+	Took time.Duration
 	// Failed is set for the result of a tool that failed.
 	Failed bool
 	// Partial is set if Text is a piece of a message, which continues with the next entry of the same kind and Turn.
@@ -60,16 +67,15 @@ func (e *event) entries() []Entry {
 			return e.errorEntries()
 		}
 	case OracleToolCall:
-		return text(Entry{Kind: EntryToolCall, Text: toolCall(e.Name, e.Arguments)})
+		return text(Entry{Kind: EntryToolCall, Text: toolCall(e.Name, e.Arguments), Tool: e.Name, Call: contentText(e.ID)})
 	case GeminiToolUse: // and OpencodeToolUse
 		if e.ToolName != "" {
-			return text(Entry{Kind: EntryToolCall, Text: toolCall(e.ToolName, e.Parameters)})
+			return text(Entry{Kind: EntryToolCall, Text: toolCall(e.ToolName, e.Parameters), Tool: e.ToolName, Call: contentText(e.ToolID)})
 		}
-		return append(text(Entry{Kind: EntryToolCall, Text: e.text()}),
-			text(Entry{Kind: EntryToolResult, Text: firstText(contentText(e.Part.State.Output), contentText(e.Part.State.Error)), Failed: is(e.Part.State.Status, `"error"`)})...)
+		return e.opencodeEntries()
 	case GeminiToolResult: // and OracleToolResult
 		failed := is(e.Status, `"error"`) || is(e.OK, `false`)
-		return []Entry{{Kind: EntryToolResult, Text: firstText(contentText(e.Output), e.Text, contentText(e.Error)), Failed: failed}}
+		return []Entry{{Kind: EntryToolResult, Text: firstText(contentText(e.Output), e.Text, contentText(e.Error)), Call: firstText(contentText(e.ToolID), contentText(e.ID)), Failed: failed}}
 	case OpencodeText:
 		return text(Entry{Kind: EntryText, Text: e.Part.Text})
 	case OpencodeReasoning: // and OracleReasoning
@@ -105,13 +111,15 @@ func (e *event) claudeEntries() (entries []Entry) {
 		Content json.RawMessage `json:"content"`
 	}
 	var parts []struct {
-		Type     string          `json:"type"`
-		Text     string          `json:"text"`
-		Thinking string          `json:"thinking"`
-		Name     string          `json:"name"`
-		Input    json.RawMessage `json:"input"`
-		Content  json.RawMessage `json:"content"`
-		IsError  bool            `json:"is_error"`
+		Type      string          `json:"type"`
+		Text      string          `json:"text"`
+		Thinking  string          `json:"thinking"`
+		ID        string          `json:"id"`
+		Name      string          `json:"name"`
+		Input     json.RawMessage `json:"input"`
+		ToolUseID string          `json:"tool_use_id"`
+		Content   json.RawMessage `json:"content"`
+		IsError   bool            `json:"is_error"`
 	}
 	json.Unmarshal(e.Message, &message) // an unknown shape shows nothing
 	json.Unmarshal(message.Content, &parts)
@@ -123,9 +131,9 @@ func (e *event) claudeEntries() (entries []Entry) {
 		case part.Type == ClaudeThinking:
 			entry.Kind, entry.Text = EntryThinking, part.Thinking
 		case part.Type == ClaudeToolUse:
-			entry.Kind, entry.Text = EntryToolCall, toolCall(part.Name, part.Input)
+			entry.Kind, entry.Text, entry.Tool, entry.Call = EntryToolCall, toolCall(part.Name, part.Input), part.Name, part.ID
 		case part.Type == ClaudeToolResult:
-			entry.Kind, entry.Text, entry.Failed = EntryToolResult, contentText(part.Content), part.IsError
+			entry.Kind, entry.Text, entry.Call, entry.Failed = EntryToolResult, contentText(part.Content), part.ToolUseID, part.IsError
 			entries = append(entries, entry) // also without text
 			continue
 		}
@@ -139,24 +147,34 @@ func (e *event) codexEntries() []Entry {
 	failed := is(e.Item.Status, `"failed"`) || len(e.Item.Exit) > 0 && !is(e.Item.Exit, `0`) && !is(e.Item.Exit, `null`)
 	switch {
 	case started && e.Item.Type == CodexCommand, started && e.Item.Type == CodexMCPToolCall, started && e.Item.Type == CodexCollabCall:
-		return text(Entry{Kind: EntryToolCall, Text: e.codexText()})
+		return text(Entry{Kind: EntryToolCall, Text: e.codexText(), Tool: firstText(e.Item.Tool, e.Item.Type), Call: contentText(e.Item.ID)})
 	case started:
 	case e.Item.Type == CodexAgentMessage:
 		return text(Entry{Kind: EntryText, Text: e.Item.Text})
 	case e.Item.Type == CodexReasoning:
 		return text(Entry{Kind: EntryThinking, Text: e.Item.Text})
 	case e.Item.Type == CodexCommand:
-		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Output), Failed: failed}}
+		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Output), Call: contentText(e.Item.ID), Failed: failed}}
 	case e.Item.Type == CodexMCPToolCall, e.Item.Type == CodexCollabCall:
-		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Result), Failed: failed}}
+		return []Entry{{Kind: EntryToolResult, Text: contentText(e.Item.Result), Call: contentText(e.Item.ID), Failed: failed}}
 	case e.Item.Type == CodexWebSearch:
-		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("search " + e.codexText())})
+		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("search " + e.codexText()), Tool: e.Item.Type, Call: contentText(e.Item.ID)})
 	case e.Item.Type == CodexFileChange:
-		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("edit " + e.codexText())})
+		return text(Entry{Kind: EntryToolCall, Text: strings.TrimSpace("edit " + e.codexText()), Tool: e.Item.Type, Call: contentText(e.Item.ID)})
 	case e.Item.Type == CodexError:
 		return text(Entry{Kind: EntryError, Text: contentText(e.Item.Message)})
 	}
 	return nil
+}
+
+// opencodeEntries returns a tool call of opencode and its result, which are one event.
+func (e *event) opencodeEntries() []Entry {
+	state, call := &e.Part.State, contentText(e.Part.CallID)
+	var ran struct{ Start, End int64 } // in milliseconds
+	json.Unmarshal(state.Time, &ran)   // an unknown shape has no times
+	return append(text(Entry{Kind: EntryToolCall, Text: e.text(), Tool: e.Part.Tool, Call: call}),
+		Entry{Kind: EntryToolResult, Text: firstText(contentText(state.Output), contentText(state.Error)), Call: call,
+			Took: time.Duration(max(0, ran.End-ran.Start)) * time.Millisecond, Failed: is(state.Status, `"error"`)})
 }
 
 // errorEntries returns what an event says about a failure.
