@@ -173,7 +173,7 @@ func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
 		d.delivered(h, t.Messages)
 		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false), t.Commit, t.Interrupted,
-			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread})
+			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens), max(0, t.OutputTokens)})
 	}
 }
 

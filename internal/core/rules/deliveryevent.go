@@ -106,6 +106,10 @@ type AgentTurnEnded struct {
 	Model     string `json:"model,omitempty"`
 	// Thread is the program's own session and what it has used in all turns, if the program reports only that.
 	Thread *Thread `json:"thread,omitempty"`
+	// InputTokens is how many of the tokens were read by the model.
+	InputTokens int64 `json:"input_tokens,omitempty"`
+	// OutputTokens is how many of the tokens were written by the model.
+	OutputTokens int64 `json:"output_tokens,omitempty"`
 }
 
 // Thread is a session of an agent program, and what it has used in all of its turns.

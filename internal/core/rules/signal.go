@@ -76,6 +76,8 @@ type Turn struct {
 	Output signalbox.Hash
 	Bytes  int64
 	Spent  Spent
+	// InputTokens and OutputTokens are the tokens that the model read and wrote, together those in Spent.
+	InputTokens, OutputTokens int64
 	// Commit is the commit with everything that the agent changed, "" if it has no branch.
 	Commit string
 	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.

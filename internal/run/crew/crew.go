@@ -51,6 +51,9 @@ type Options struct {
 	Team *team.Shared
 	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
 	Live func(Activity)
+	// Tools receives the calls of tools, as agents report them, and their results; nil discards them. It must return quickly and may be called
+	// concurrently.
+	Tools func(ToolUse)
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
@@ -98,6 +101,19 @@ type Activity struct {
 	// Text is one line that the agent wrote. It may contain anything: escape it before printing. Empty means that what the agent did
 	// before is over.
 	Text string
+}
+
+// ToolUse is the call of a tool, or its result. It is not recorded in the ledger.
+type ToolUse struct {
+	Work, Session string
+	// Tool is the name of the tool, in a call.
+	Tool string
+	// Call identifies the call, "" if the program does not report that.
+	Call string
+	// Result is set for a result, and Failed if it is that of a tool that failed.
+	Result, Failed bool
+	// Took is how long the tool ran, in a result, if the program reports it.
+	Took time.Duration
 }
 
 // Crew carries out work of a box in one process.

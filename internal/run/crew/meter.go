@@ -34,10 +34,12 @@ const bytesPerToken = 4
 
 // measured is what a turn has used.
 type measured struct {
-	spent     rules.Spent
-	estimated bool
-	model     string
-	thread    *rules.Thread
+	spent rules.Spent
+	// input and output are the tokens in spent.
+	input, output int64
+	estimated     bool
+	model         string
+	thread        *rules.Thread
 }
 
 // reportsLate reports whether a program of a format reports its usage only at the end of a turn.
@@ -90,6 +92,7 @@ func (m *meter) measure(limit rules.Budget) measured {
 		input += max(0, u.CachedInputTokens) + max(0, u.CacheWriteTokens)
 	}
 	output := max(0, u.OutputTokens)
+	result.input, result.output = input, output
 	result.spent.Tokens = input + output
 	result.spent.CostMicros = reportedCost(u.CostUSD)
 	if complete := stream.Ended || stream.Format == signalbox.FormatOpencode; !complete || result.spent.CostMicros == 0 {

@@ -219,7 +219,7 @@ func (s *session) recordInterruption(t *turn) error {
 
 // result returns what the rules record of the turn.
 func (t *turn) result() rules.Turn {
-	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.used.spent, Commit: t.commit,
+	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.used.spent, InputTokens: t.used.input, OutputTokens: t.used.output, Commit: t.commit,
 		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread}
 }
 
