@@ -59,6 +59,9 @@ type Config struct {
 	Budget  Budgets  `yaml:"budget"`
 	Limits  Limits   `yaml:"limits"`
 	Notify  Notify   `yaml:"notify"`
+	// Webhooks get the events of the ledger.
+	Webhooks []Webhook `yaml:"webhooks"`
+	Traces   Traces    `yaml:"traces"`
 	// Grace is how long an agent may take to exit before it is killed.
 	Grace      time.Duration `yaml:"grace"`
 	Lease      Lease         `yaml:"lease"`

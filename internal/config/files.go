@@ -53,6 +53,10 @@ func (c *Config) findFiles(dir string, team *Team, set places, all *faults) {
 	f := finder{box: dir, team: team, set: set, faults: all}
 	c.Checkpoint.File = resolvePath(f.base(setting("checkpoint", "file"), dir), c.Checkpoint.File)
 	c.Notify.Webhook.SecretFile = resolvePath(f.base(setting("notify", "webhook", "secret_file"), dir), c.Notify.Webhook.SecretFile)
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		w.SecretFile = resolvePath(f.base(setting("webhooks").item(i).field("secret_file"), dir), w.SecretFile)
+	}
 	c.resolveSandboxes(func(at settingPath) string { return f.base(at, f.project()) }, all)
 	for _, s := range c.fileSettings() {
 		if s.name == "" {

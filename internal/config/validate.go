@@ -36,6 +36,7 @@ func (c *Config) validate(f *faults) {
 	c.checkModels(f)
 	c.checkOracle(f)
 	c.Notify.check(f)
+	c.checkOutbound(f)
 	f.add(checkWebhook(setting("checkpoint", "webhook"), c.Checkpoint.Webhook))
 	f.add(checkProgram(setting("checkpoint", "command"), c.Checkpoint.Command))
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"signalbox/internal/run/outbound"
 	"signalbox/internal/text"
 )
 
@@ -22,7 +23,7 @@ func (d desktop) send(ctx context.Context, m *Message) error {
 		return err
 	}
 	if _, err := exec.LookPath(argv[0]); errors.Is(err, exec.ErrNotFound) {
-		return permanentf("the program %s was not found in PATH: install it, or remove notify.desktop", argv[0])
+		return outbound.Permanentf("the program %s was not found in PATH: install it, or remove notify.desktop", argv[0])
 	}
 	return run(ctx, argv, d.environ, nil)
 }
@@ -41,5 +42,5 @@ func desktopCommand(system string, m *Message) ([]string, error) {
 		return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
 			title, text.Shorten(body, maxDesktop)}, nil
 	}
-	return nil, permanentf("there are no desktop notifications on %s", system)
+	return nil, outbound.Permanentf("there are no desktop notifications on %s", system)
 }

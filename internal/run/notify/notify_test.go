@@ -28,6 +28,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/outbound"
 	"signalbox/internal/testkit/property"
 )
 
@@ -461,7 +462,7 @@ func TestHeadings(t *testing.T) {
 	if err != nil || len(mac) != 9 || !slices.Equal(mac[:7], harmless[:7]) || !strings.HasPrefix(mac[7], "signalbox ") {
 		t.Errorf("darwin %q, %v", mac, err)
 	}
-	if _, err := desktopCommand("plan9", &m); !isPermanent(err) {
+	if _, err := desktopCommand("plan9", &m); !outbound.IsPermanent(err) {
 		t.Errorf("plan9: %v", err)
 	}
 }
@@ -519,20 +520,6 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	for n := len(got); n > 0; n-- {
 		if r := <-got; r.path == "/redirected" || !strings.HasSuffix(r.header.Get("webhook-id"), "-test") && r.header.Get("Priority") != "default" {
 			t.Errorf("got %+v", r)
-		}
-	}
-}
-
-// The file with the secret is used if the variable is not set, and a secret without prefix is used as it is.
-func TestSecretFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte("from the file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for value, want := range map[string]string{"": "from the file", "from the variable": "from the variable"} {
-		w := webhook{config: config.NotifyWebhook{SecretEnv: "HOOK", SecretFile: file}, getenv: func(string) string { return value }}
-		if key, err := w.key(); err != nil || string(key) != want {
-			t.Errorf("%q: %q, %v", value, key, err)
 		}
 	}
 }
@@ -626,7 +613,7 @@ func TestCommandHint(t *testing.T) {
 			t.Errorf("%q: %v", script, err)
 		}
 	}
-	if err := (command{[]string{"no-such-program-here"}, nil}).send(t.Context(), &Message{}); !isPermanent(err) || strings.Contains(err.Error(), "env_pass") {
+	if err := (command{[]string{"no-such-program-here"}, nil}).send(t.Context(), &Message{}); !outbound.IsPermanent(err) || strings.Contains(err.Error(), "env_pass") {
 		t.Errorf("a program that does not exist: %v", err)
 	}
 }
@@ -739,22 +726,6 @@ func TestSaidOnce(t *testing.T) {
 				k.do(rules.OpenWork{Work: fmt.Sprint("hand-", i), Phase: signalbox.PhaseImplementation, Actor: "ann"})
 			}
 		})
-	}
-}
-
-// Some answers of a server mean that trying again may help, and others that somebody must change something.
-func TestAnswers(t *testing.T) {
-	for code, want := range map[int]string{200: "", 204: "", 500: "temporary", 502: "temporary", 503: "temporary", 408: "temporary", 425: "temporary", 429: "temporary",
-		301: "permanent", 302: "permanent", 307: "permanent", 400: "permanent", 401: "permanent", 403: "permanent", 404: "permanent", 410: "permanent"} {
-		server, got := receiver(t, func(int) int { return code })
-		err := webhook{config.NotifyWebhook{URL: server.URL}, newClient(), os.Getenv}.send(t.Context(), &Message{})
-		kind := ""
-		if err != nil {
-			kind = map[bool]string{true: "permanent", false: "temporary"}[isPermanent(err)]
-		}
-		if kind != want || len(got) != 1 {
-			t.Errorf("%d: %v after %d requests", code, err, len(got))
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
+	"signalbox/internal/run/outbound"
 )
 
 // Options configure a Sender and Test.
@@ -74,7 +75,7 @@ type Failure struct {
 
 // New returns a Sender for the targets in the configuration of a box.
 func New(b *box.Box, o Options) *Sender {
-	s := &Sender{box: b, opts: o, log: o.Log, client: newClient(), wake: make(chan struct{}, 1), warned: map[string]string{}}
+	s := &Sender{box: b, opts: o, log: o.Log, client: outbound.NewClient(), wake: make(chan struct{}, 1), warned: map[string]string{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -294,7 +295,7 @@ func (s *Sender) left() (left []Failure, waits bool) {
 	for _, t := range s.targets {
 		if n := s.out.count(t.name); n > 0 {
 			left = append(left, Failure{t.title, n, t.err})
-			waits = waits || t.busy || !isPermanent(t.err)
+			waits = waits || t.busy || !outbound.IsPermanent(t.err)
 		}
 	}
 	return left, waits

@@ -13,6 +13,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/outbound"
 	"signalbox/internal/text"
 )
 
@@ -53,16 +54,6 @@ func targetsOf(c config.Notify, client *http.Client, o *Options) (targets []*tar
 	return targets
 }
 
-// permanentError is an error that remains until somebody changes something.
-type permanentError struct{ error }
-
-func isPermanent(err error) bool {
-	_, permanent := errors.AsType[permanentError](err)
-	return permanent
-}
-
-func permanentf(format string, args ...any) error { return permanentError{fmt.Errorf(format, args...)} }
-
 // Result is what happened to the test message of a target.
 type Result struct {
 	Target string `json:"target"`
@@ -72,7 +63,7 @@ type Result struct {
 
 // Test sends a test message to every target, whatever its events are, and returns the results.
 func Test(ctx context.Context, c config.Notify, box string, o Options) []Result {
-	client := newClient()
+	client := outbound.NewClient()
 	defer client.CloseIdleConnections()
 	now := time.Now().UTC()
 	m := Message{ID: fmt.Sprintf("%s-%d-%s", box, now.UnixNano(), eventTest), Event: eventTest, Box: box, Project: o.Project, Time: now.Truncate(time.Second),
@@ -119,7 +110,7 @@ func run(ctx context.Context, argv, environ []string, input []byte) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, exec.ErrNotFound):
-		return permanentf("the program %s was not found in PATH", argv[0])
+		return outbound.Permanentf("the program %s was not found in PATH", argv[0])
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s did not end in time", argv[0])
 	case len(output) > 0:
