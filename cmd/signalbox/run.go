@@ -21,6 +21,8 @@ import (
 	"signalbox/internal/run/notify"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/run/publish"
+	"signalbox/internal/run/traces"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -317,6 +319,17 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
 	j.crew.MCP = p.serveAgent
 	j.crew.ExitSignals = transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
+	tracer, err := traces.New(b, traces.Options{Project: filepath.Base(j.project.Root), Version: currentBuild().Version, Getenv: p.getenv, Log: p.boxOptions().Log})
+	if err != nil {
+		return err
+	}
+	if tracer != nil {
+		j.crew.Tools = tracer.Tools
+	}
+	publisher, err := publish.New(b, publish.Options{Getenv: p.getenv, Log: p.boxOptions().Log})
+	if err != nil {
+		return err
+	}
 	c, err := crew.New(ctx, b, j.project, &j.crew)
 	if err != nil {
 		return err
@@ -341,6 +354,10 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	notifications := notify.New(b, notify.Options{Project: filepath.Base(j.project.Root), Getenv: p.getenv, Environ: process.Environ(), Log: p.boxOptions().Log})
 	var undelivered []notify.Failure
 	background.Go(func() { undelivered = notifications.Run(showing) })
+	background.Go(func() { publisher.Run(showing) })
+	if tracer != nil {
+		background.Go(func() { tracer.Run(showing, c.Owns) })
+	}
 	for _, f := range j.background {
 		background.Go(func() { f(showing, b) })
 	}

@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
+	"signalbox/internal/run/publish"
 	"signalbox/internal/run/show"
 	"signalbox/internal/serve"
 	"signalbox/internal/serve/access"
@@ -111,7 +112,12 @@ func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, 
 	opened.close = func() error { return errors.Join(closeMCP(), b.Close()) }
 	// Callers under another name than a loopback one come through a proxy, from other machines.
 	public := loopback && len(hosts) == 0
+	publisher, err := publish.New(b, publish.Options{Getenv: p.getenv, Log: slog.New(warnings{p})})
+	if err != nil {
+		return nil, err
+	}
 	opened.server, err = serve.New(b, serve.Options{
+		Publish: publisher.Run,
 		API:     api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
 		Project: projectName(root), Hosts: hosts, PublicReads: public, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
 	})

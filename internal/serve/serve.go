@@ -46,6 +46,8 @@ type Options struct {
 	TLS *tls.Config
 	// MCP serves MCP at /mcp; nil means that it is not served.
 	MCP http.Handler
+	// Publish sends the events of the ledger elsewhere until its context is done; nil means that they are not sent.
+	Publish func(context.Context)
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 }
@@ -140,6 +142,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	background.Go(func() { cancel(s.hub.Run(ctx)) })
 	background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
 	background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
+	if s.opts.Publish != nil {
+		background.Go(func() { s.opts.Publish(ctx) })
+	}
 	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, TLSConfig: s.opts.TLS,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})

@@ -71,7 +71,7 @@ var kinds = []struct {
 	names []string
 }{
 	{"environment variables", []string{"env", "env_pass", "key_env", "token_env", "headers"}},
-	{"programs and servers", []string{"command", "run", "args", "setup", "tree", "preset", "agent", "base_url", "url", "webhook", "notify", "tools", "deliver"}},
+	{"programs and servers", []string{"command", "run", "args", "setup", "tree", "preset", "agent", "base_url", "url", "webhook", "webhooks", "notify", "traces", "tools", "deliver"}},
 	{"files", []string{"read", "write", "copy", "file", "code", "notes", "portfolio", "prompt", "prompts", "words"}},
 	{"other settings", nil},
 }

@@ -37,7 +37,7 @@ func (c *Crew) lockFile(work string) string {
 // succeedsPeer reports whether the previous lease of the work belonged to another crew.
 func (s *session) succeedsPeer() bool {
 	past := s.workItem().Past
-	return len(past) > 0 && !strings.HasPrefix(past[len(past)-1].Session, s.crew.owner.ID()+".")
+	return len(past) > 0 && !s.crew.Owns(past[len(past)-1].Session)
 }
 
 // watchPeers waits, in the background, for the end of the other crews of this machine that hold leases. When a peer ends, it reaps
@@ -101,3 +101,6 @@ func (c *Crew) reapOrphans(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Owns reports whether a session is one of this crew.
+func (c *Crew) Owns(session string) bool { return strings.HasPrefix(session, c.owner.ID()+".") }

@@ -63,6 +63,7 @@ type Publisher struct {
 	box    *box.Box
 	opts   Options
 	client *http.Client
+	began  uint64 // the last event before it was made
 
 	mu    sync.Mutex // guards state
 	state state
@@ -80,7 +81,7 @@ func keyOf(w config.Webhook) string {
 	return hex.EncodeToString(hash[:8])
 }
 
-// New returns a Publisher for an open box. It returns an error if a webhook names a type of event that does not exist.
+// New returns a Publisher for an open box. A webhook that was not known before gets the events from now on. New returns an error if a webhook names a type of event that does not exist.
 func New(b *box.Box, o Options) (*Publisher, error) {
 	for _, w := range b.Config.Webhooks {
 		for _, name := range w.Types {
@@ -99,7 +100,7 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 	if o.delays == nil {
 		o.delays = defaultDelays()
 	}
-	return &Publisher{box: b, opts: o, client: outbound.NewClient()}, nil
+	return &Publisher{box: b, opts: o, client: outbound.NewClient(), began: b.Engine.Tail().Seq}, nil
 }
 
 // Run publishes until ctx is done, and then for a short time what is left. While another process publishes, it waits for that process to end. The
@@ -153,10 +154,11 @@ func (p *Publisher) acquire(ctx context.Context) *os.File {
 	}
 }
 
-// load reads how far the webhooks have got. A webhook that is not known begins with the next event, and so do all of them if the file is of another
-// box or a longer ledger: the box was replaced by a copy.
+// load reads how far the webhooks have got. A webhook that is not known begins with the next event after New, and so do all of them if the file is
+// of another box or a longer ledger: the box was replaced by a copy.
 func (p *Publisher) load(ctx context.Context) error {
-	if err := p.box.Engine.Refresh(ctx); err != nil {
+	// What the process that had the lock has seen is needed even if this one is stopping.
+	if err := p.box.Engine.Refresh(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	tail := p.box.Engine.Tail().Seq
@@ -174,7 +176,7 @@ func (p *Publisher) load(ctx context.Context) error {
 	for _, w := range p.box.Config.Webhooks {
 		seq, ok := known.Webhooks[keyOf(w)]
 		if !ok || known.Box != p.box.ID() || seq > tail {
-			seq = tail
+			seq = p.began
 		}
 		p.state.Webhooks[keyOf(w)] = seq
 	}
