@@ -151,6 +151,7 @@ func TestTimeoutEndsTheGroup(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {timeout: 1s}}\n",
+		options:  Options{start: startUntil("I take my time.")},
 		script: `
 on developer T1 attempt 1:
     run sleep 600 >/dev/null 2>&1 &
@@ -168,6 +169,7 @@ func TestStall(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),
 		settings: "roles: {developer: {checkpoint: 1s, agent: as-claude}}\nlimits: {checkpoints_missed: 1}\n",
+		options:  Options{start: startUntil("busy")},
 		script: `
 on developer T1 attempt 1:
     say busy

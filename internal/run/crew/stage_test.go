@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/workspace"
@@ -365,6 +367,47 @@ func (s *stage) beginIn(b *box.Box, options Options) *running {
 		<-r.over
 	})
 	return r
+}
+
+// startUntil returns a function for Options that starts a program, and returns when the program has written a text or has ended. The
+// limits of a program begin after that. So only a program that hangs after it wrote the text exceeds them, however slow the machine is.
+func startUntil(text string) func(process.Spec, func(process.ID) error) (*process.Process, error) {
+	return func(spec process.Spec, started func(process.ID) error) (*process.Process, error) {
+		w := &textWatcher{Writer: spec.Stdout, text: text, written: make(chan struct{})}
+		spec.Stdout = w
+		p, err := process.Start(spec, started)
+		if err != nil {
+			return nil, err
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			p.Wait()
+		}()
+		select {
+		case <-w.written:
+		case <-ended:
+		}
+		return p, nil
+	}
+}
+
+// textWatcher passes on what is written, and closes written after a text.
+type textWatcher struct {
+	io.Writer
+	text    string
+	written chan struct{}
+	before  string
+	found   bool
+}
+
+func (w *textWatcher) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if w.before += string(b); !w.found && strings.Contains(w.before, w.text) {
+		w.found = true
+		close(w.written)
+	}
+	return n, err
 }
 
 // end waits until the run ends.

@@ -17,20 +17,21 @@ func TestOwnWordsOfAgents(t *testing.T) {
 		t.Run(string(format), func(t *testing.T) {
 			s := set(t, scene{
 				plan:     task("T1"),
-				settings: "roles: {developer: {agent: as-" + string(format) + ", timeout: 2s}}\n",
+				settings: "roles: {developer: {agent: as-" + string(format) + ", timeout: 1s}}\n",
+				options:  Options{start: startUntil("!")}, // gemini writes in small pieces
 				script: `
 on developer T1 attempt 1:
     say I read the plan.
     say I forgot the signal.
 on developer T1 attempt 2:
-    say Now I hang.
+    say Now I hang!
     hang
 `})
 			s.run()
 			if preview := only[rules.UnknownSignalRecovery](s, "T1").Body.Preview; strings.TrimSpace(preview) != "I read the plan.\nI forgot the signal." {
 				t.Errorf("the preview is %q", preview)
 			}
-			if failed := only[rules.AgentFailed](s, "T1").Body; !strings.HasSuffix(failed.Detail, "; its last output: Now I hang.") {
+			if failed := only[rules.AgentFailed](s, "T1").Body; !strings.HasSuffix(failed.Detail, "; its last output: Now I hang!") {
 				t.Errorf("the failure is %q", failed.Detail)
 			}
 			if again := s.prompts("T1", "developer")[1]; !strings.Contains(again, "    I forgot the signal.\n") || strings.Contains(again, `{"`) {
