@@ -219,7 +219,8 @@ func TestConcurrentReapersReleaseOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if released != 1 || ended != 2 {
+	// On Linux the agents end with their owner, by themselves, perhaps before they are found.
+	if released != 1 || ended > 2 || runtime.GOOS != "linux" && ended != 2 {
 		t.Errorf("released %d times, ended %d", released, ended)
 	}
 }
@@ -425,7 +426,10 @@ func TestCrewsOfARegister(t *testing.T) {
 			t.Fatalf("after it was killed (-want +got): %v\n%s", err, diff)
 		}
 	}
-	if ended, err := ReapOrphans(dir, soon, func(string) error { return nil }); ended == 0 || err != nil {
-		t.Errorf("reaped %d agents: %v", ended, err)
+	if _, err := ReapOrphans(dir, soon, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if crews, err := Crews(dir); err != nil || len(crews) != 0 || alive(r.Agents) != 0 {
+		t.Errorf("after it was reaped: %v, %v, %d agents left", crews, err, alive(r.Agents))
 	}
 }
