@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,8 @@ type httpTransport struct {
 	server    *url.URL
 	headers   map[string]string
 	base      http.RoundTripper
-	closeIdle func() // closes connections that are not in use
+	closeIdle func()        // closes connections that are not in use
+	timeout   time.Duration // how long the server may take to open a stream; 0 means streamTimeout
 }
 
 // dial returns the transport of a server with a URL.
@@ -50,7 +52,7 @@ func (t *httpTransport) RoundTrip(request *http.Request) (*http.Response, error)
 	ctx, cancel := context.WithCancel(request.Context())
 	late := make(chan struct{})
 	if request.Method == http.MethodGet {
-		timer := time.AfterFunc(streamTimeout, func() {
+		timer := time.AfterFunc(cmp.Or(t.timeout, streamTimeout), func() {
 			close(late)
 			cancel()
 		})

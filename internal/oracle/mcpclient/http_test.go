@@ -118,7 +118,7 @@ func TestHTTP(t *testing.T) {
 
 func TestHTTPListChanged(t *testing.T) {
 	changed := make(chan struct{}, 10)
-	c := open(t, newSite(t, nil).server(), &Options{Changed: func() { changed <- struct{}{} }})
+	c := open(t, newSite(t, nil).server(), &Options{Changed: func() { changed <- struct{}{} }, streamTimeout: time.Hour})
 	if _, err := callTool(t, c, t.Context(), "grow", `{}`); err != nil {
 		t.Fatal(err)
 	}

@@ -72,6 +72,8 @@ type Options struct {
 
 	// Changed is called when Tools has changed because the server announced it. It may be nil.
 	Changed func()
+
+	streamTimeout time.Duration // zero means streamTimeout
 }
 
 const (

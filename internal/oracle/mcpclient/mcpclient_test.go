@@ -281,6 +281,7 @@ func TestTimeoutAndCancel(t *testing.T) {
 			t.Fatalf("the server says %q, want %q", got, want)
 		}
 	}
+	c.server.Timeout = time.Minute // only the call that never ends is to time out
 	wantText(t, c, "echo", `{"message":"still"}`, "you said still")
 
 	server.Timeout = 0

@@ -61,6 +61,7 @@ func (c *Client) open(ctx context.Context, version string) (*session, error) {
 	var transport mcp.Transport
 	if c.server.URL != "" {
 		transport, s.http = c.server.dial()
+		s.http.timeout = c.opts.streamTimeout
 	} else {
 		p, err := c.server.run(c.opts.Grace)
 		if err != nil {

@@ -386,7 +386,7 @@ func TestCancel(t *testing.T) {
 		})
 	})
 	// Goroutines of closed connections end soon, but not immediately.
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before && time.Now().Before(end); {
 		runtime.Gosched()
 	}
 	if n := runtime.NumGoroutine(); n > before {
