@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -84,6 +86,12 @@ func (s sequel) note(p *program) {
 }
 
 func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error {
+	return f.give(p, rules.Order{What: what}, task)
+}
+
+// give gives an order about a task, or about the run if task is "".
+func (f *orderFlags) give(p *program, order rules.Order, task string) error {
+	what := order.What
 	if err := p.operatorOnly(string(what)); err != nil {
 		return err
 	}
@@ -93,12 +101,17 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 	}
 	p.stopping = stops(what)
 	f.Reason = reason // also if the order is carried out in several steps
-	build := func(id string) rules.Command {
-		return rules.Order{What: what, Work: id, Reason: reason, Actor: p.actor(f.Actor)}
+	order.Reason, order.Actor = reason, p.actor(f.Actor)
+	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
+		order.Work = id
+		if what == rules.OrderRetry {
+			return crew.Retry(ctx, b, order)
+		}
+		return b.Engine.Do(ctx, order)
 	}
-	return p.orderWorkIn(f.boxFlag, task, build, func(b *box.Box, a rules.Answer) error {
+	return p.doWorkIn(f.boxFlag, task, do, func(b *box.Box, a rules.Answer) error {
 		if a.Again { // there are more events than fit into one append
-			return f.order(p, what, task)
+			return f.give(p, order, task)
 		}
 		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq, Commit: a.Commit}
 		if task != "" {
@@ -120,6 +133,9 @@ func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error 
 		done := render.Ordered(what, a)
 		if !stops(what) && !then.advances(a.Work) {
 			done = render.Recorded(what, a)
+		}
+		if order.From != "" {
+			done += " in " + string(a.Phase)
 		}
 		fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), done, render.StillWaits(task, a))
 		if err := p.printChange(change); err != nil || stops(what) {
@@ -211,19 +227,33 @@ func (c *cancelCommand) Run(p *program) error { return c.order(p, rules.OrderCan
 
 type retryCommand struct {
 	orderFlags
-	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: all blocked tasks, and a run that was cancelled or paused."`
+	Task string          `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: all blocked tasks, and a run that was cancelled or paused."`
+	From signalbox.Phase `placeholder:"PHASE" help:"The phase in which the task restarts: the one that it has reached, or an earlier one, such as REVIEW. Default: the one that it has reached."`
+	Note string          `placeholder:"TEXT" help:"What the next agent of the task reads first in its prompt; - reads it from standard input."`
 }
 
 func (retryCommand) Help() string {
 	return `Restarts a task in its current phase: earlier failures no longer count, open questions about it are withdrawn, and an agent that works on it is stopped. It also undoes a cancellation. Without a task, it restarts all tasks that are blocked by questions.
 
+With --from, the task restarts in that phase: IMPLEMENTATION, CI_PENDING, REVIEW or READY_FOR_MERGE. What it passed there and later counts no more: it is reviewed, audited and approved again. A phase that it has not reached is refused.
+
 Examples:
 
     signalbox retry T3
+    signalbox retry T3 --from REVIEW --note 'look at the error paths too'
     signalbox retry --reason 'the service is up again'`
 }
 
-func (c *retryCommand) Run(p *program) error { return c.order(p, rules.OrderRetry, c.Task) }
+func (c *retryCommand) Run(p *program) error {
+	if c.Note == "-" && c.Reason == "-" {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the reason and the note cannot both be read from standard input"), Hint: "write one of them as an argument"}
+	}
+	note, err := p.text(c.Note)
+	if err != nil {
+		return err
+	}
+	return c.give(p, rules.Order{What: rules.OrderRetry, From: signalbox.Phase(strings.ToUpper(string(c.From))), Note: note}, c.Task)
+}
 
 type approveCommand struct {
 	orderFlags

@@ -109,14 +109,21 @@ func (p *program) orderWork(f boxFlag, name string, build func(id string) rules.
 
 // orderWorkIn is orderWork for answers that need the box.
 func (p *program) orderWorkIn(f boxFlag, name string, build func(id string) rules.Command, show func(*box.Box, rules.Answer) error) error {
+	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
+		return b.Engine.Do(ctx, build(id))
+	}
+	return p.doWorkIn(f, name, do, show)
+}
+
+// doWorkIn is orderWorkIn for orders that need the box.
+func (p *program) doWorkIn(f boxFlag, name string, do func(context.Context, *box.Box, string) (rules.Answer, error), show func(*box.Box, rules.Answer) error) error {
 	ctx := context.Background()
 	return p.withBox(ctx, f, func(b *box.Box) error {
 		id, err := findWork(b, name)
 		if err != nil {
 			return err
 		}
-		command := build(id)
-		answer, err := b.Engine.Do(ctx, command)
+		answer, err := do(ctx, b, id)
 		if err != nil {
 			return err
 		}

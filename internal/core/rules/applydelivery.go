@@ -183,6 +183,7 @@ func (t *Task) enter(from, to signalbox.Phase) {
 		t.Checked, t.Reviewed, t.Audited, t.Approved, t.Merge = false, false, false, false, nil
 	case signalbox.PhaseReadyForReview:
 		t.Checked, t.Findings, t.Context = true, nil, ""
+		t.Reviewed, t.Audited, t.Approved = false, false, false // of a review that is done again
 	case signalbox.PhaseReview:
 		if t.Kind == KindRemediation { // which is not READY_FOR_REVIEW before
 			t.dropFindings(FindingHuman)

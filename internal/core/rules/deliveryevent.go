@@ -539,6 +539,8 @@ type Cancelled struct {
 // Retried restarts a task, or continues a cancelled run: earlier failures no longer count.
 type Retried struct {
 	Note string `json:"note,omitempty"`
+	// From is the phase in which a task restarts, if the operator named one. What it passed in that phase and after it counts no more.
+	From signalbox.Phase `json:"from,omitempty"`
 }
 
 // MessageSent records words of the human for the agent whose turn on the work is next, or for the one at work if it listens.

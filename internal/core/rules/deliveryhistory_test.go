@@ -51,6 +51,8 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 		{"a message about completed work", b.event("t5", "", MessageSent{Text: "x"}), "it is done"},
 		{"a message that was not sent", b.event("t2", dev, MessageDelivered{epoch, []uint64{1}}), "event 1 is not a message that waits for an agent"},
 		{"delivered without a lease", b.event("t1", dev, MessageDelivered{epoch, nil}), notLive(int(epoch))},
+		{"restarted in a later phase", b.event("t2", "", Retried{From: merge}), "it cannot restart in READY_FOR_MERGE"},
+		{"a run restarted in a phase", b.event("", "", Retried{From: merge}), "a run has no phase"},
 		{"planned twice", b.event("t2", "", TaskPlanned{Kind: KindTask, Phase: implementation}), "the work already exists"},
 		{"planned in review", b.event("t9", "", TaskPlanned{Kind: KindTask, Phase: signalbox.PhaseReview}), "a task starts in DRAFT or IMPLEMENTATION and must not have a reserved id"},
 		{"a reserved id", b.event("R-7", "", TaskPlanned{Kind: KindTask, Phase: implementation}), "a task starts in DRAFT or IMPLEMENTATION and must not have a reserved id"},

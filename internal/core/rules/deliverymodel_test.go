@@ -458,7 +458,18 @@ func (c *company) order() {
 		return
 	}
 	what := chooseOne(c, OrderPause, OrderResume, OrderResume, OrderCancel, OrderRetry, OrderRetry, OrderApprove, OrderApprove)
-	c.try(Order{What: what, Work: chooseOne(c, works...), Actor: "op"})
+	order := Order{What: what, Work: chooseOne(c, works...), Actor: "op"}
+	if what == OrderRetry && order.Work != "" && c.oneIn(2) {
+		order.From = chooseOne(c, signalbox.Phases()...)
+	}
+	w, _ := c.s.Work(order.Work)
+	d := c.try(order)
+	if order.From == "" || d.Err != nil {
+		return
+	}
+	if now, _ := c.s.Work(order.Work); !slices.Contains(w.RetryPhases(), retryStep(order.From)) || now.Lease != nil || retryStep(now.Phase) != retryStep(order.From) || now.Task.Audited || now.Task.Counts != (Counts{}) {
+		c.fatalf("%s was restarted in %s and is %+v, %+v", order.Work, order.From, now, now.Task)
+	}
 }
 
 // steer sends work back with words, or tells its agents something.

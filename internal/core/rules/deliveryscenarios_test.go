@@ -33,6 +33,7 @@ var deliveryScenarios = []scenario{
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 	{"delivery-requests", "Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
+	{"delivery-retry-from", "Operators restart a task in earlier phases, with notes for the next agent, and it passes all gates again.", retries},
 }
 
 func requests(b *box) {
@@ -387,6 +388,32 @@ func steering(b *box) {
 	b.wantDispatch(signalbox.RoleCritic, "t1")
 	b.do(Rework{Work: "t1", Text: "no, begin again", Actor: "op"})
 	b.bring("t1", signalbox.PhaseReadyForMerge)
+}
+
+func retries(b *box) {
+	p := policy()
+	p.ApproveMerge = true
+	planned(b, p, todo("t1"), todo("t2"))
+	retry := func(from signalbox.Phase, note string) {
+		b.pass(time.Minute)
+		_, body := LongText(note)
+		b.do(Order{What: OrderRetry, Work: "t1", Actor: "op", Reason: "not good enough", From: from, Note: note, Body: body})
+	}
+	b.toApproval("t1")
+	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	retry(signalbox.PhaseReadyForMerge, "audit the licences too")
+	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
+	retry(signalbox.PhaseReview, strings.Repeat("look at every error path. ", 200))
+	b.wantDispatch(signalbox.RoleCritic, "t1")
+	retry(signalbox.PhaseReadyForReview, "")
+	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
+	retry(signalbox.PhaseCIPending, "the build machine was broken")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "divine_clarification")
+	retry(signalbox.PhaseImplementation, "begin again")
+	b.toApproval("t1")
+	b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+	retry(signalbox.PhaseReview, "after all")
 }
 
 func spending(b *box) {

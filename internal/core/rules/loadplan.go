@@ -130,7 +130,7 @@ func (c LoadPlan) decide(d *decider) error {
 			d.cancel(w, c.Actor, removedFromPlan)
 			change.Removed = append(change.Removed, w.ID)
 		case in && w.Task.Cancelled == removedFromPlan:
-			d.retry(w, c.Actor, backInPlan)
+			d.retry(w, c.Actor, backInPlan, "")
 			change.Changed = append(change.Changed, w.ID)
 		}
 	}
@@ -202,7 +202,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 		return
 	}
 	if readded {
-		d.retry(w, c.Actor, backInPlan)
+		d.retry(w, c.Actor, backInPlan, "")
 	}
 	d.record(w.ID, "", c.Actor, replanned)
 	raised := Task{Budget: t.Budget, Spent: w.Task.Spent, Granted: w.Task.Granted}

@@ -14,6 +14,12 @@ type Order struct {
 	Reason, Actor string
 	// Commit is the commit that the operator approves. If the work has another one by now, the order is refused. "" means the one it has.
 	Commit string
+	// From is the phase in which a retry restarts the task: the one that it has reached, or an earlier one; see RetryPhases. "" means the
+	// one that it has reached.
+	From signalbox.Phase
+	// Note is what a retry tells the next agent, and Body the blob with it if it is long; see LongText. "" means nothing.
+	Note string
+	Body signalbox.Hash
 }
 
 // OrderKind is what the operator orders.
@@ -28,7 +34,7 @@ const (
 )
 
 func (c Order) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("reason", c.Reason)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkText("reason", c.Reason), c.checkRetry()); err != nil {
 		return err
 	}
 	if c.Work == "" {
@@ -74,11 +80,15 @@ func (c Order) decide(d *decider) error {
 		if w.Task.Kind == KindRemediation && w.Task.Cancelled != "" {
 			return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
 		}
-		d.retry(w, c.Actor, c.Reason)
+		if err := c.checkFrom(w); err != nil {
+			return err
+		}
+		d.retry(w, c.Actor, c.Reason, c.From)
+		c.recordNote(d, w)
 		d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
 		restarted := withPhase(w, d.answer.Phase)
 		task := *w.Task
-		task.Cancelled, restarted.Task = "", &task
+		task.Cancelled, task.Audited, restarted.Task = "", task.Audited && c.From == "", &task
 		d.answer.Approval = d.s.WaitsForApproval(restarted)
 	case OrderApprove:
 		return c.approve(d, w)
@@ -144,7 +154,7 @@ func (c Order) run(d *decider) error {
 			}
 		}
 	case OrderRetry:
-		d.answer.Seq = d.record("", "", c.Actor, Retried{c.Reason})
+		d.answer.Seq = d.record("", "", c.Actor, Retried{Note: c.Reason})
 		d.retryAgents(c.Actor, "retry")
 		d.withdrawSetup(c.Actor)
 		if !d.s.runOnHold() {
@@ -162,7 +172,7 @@ func (c Order) run(d *decider) error {
 					d.answer.Again = true
 					break
 				}
-				d.retry(w, c.Actor, c.Reason)
+				d.retry(w, c.Actor, c.Reason, "")
 				d.askTaskBudget(w, w.Task.Spent, s.Policy, "", c.Actor)
 				n++
 			}
@@ -204,18 +214,24 @@ func (d *decider) withdrawQuestions(w *Work, actor string) {
 	}
 }
 
-// retry restarts a task.
-func (d *decider) retry(w *Work, actor, note string) {
+// retry restarts a task in a phase that RetryPhases has, or in the one that it has reached if from is "".
+func (d *decider) retry(w *Work, actor, reason string, from signalbox.Phase) {
 	d.withdrawQuestions(w, actor)
-	d.answer.Seq = d.record(w.ID, "", actor, Retried{note})
+	d.answer.Seq = d.record(w.ID, "", actor, Retried{reason, from})
 	if lease := d.liveLease(w); lease != nil {
 		d.revokeLease(w, actor, "retry")
 	}
-	if w.Phase == signalbox.PhaseBlocked && w.Task.Remedy == "" {
-		d.record(w.ID, "", actor, PhaseChanged{w.Phase, w.BlockedFrom})
-		if d.answer.Work == w.ID {
-			d.answer.Phase = w.BlockedFrom
-		}
+	at := w.Phase
+	if at == signalbox.PhaseBlocked && (w.Task.Remedy == "" || from != "") {
+		at = w.BlockedFrom
+		d.record(w.ID, "", actor, PhaseChanged{w.Phase, at})
+	}
+	if to := w.retryTarget(from); from != "" && to != at {
+		d.record(w.ID, "", actor, PhaseChanged{at, to})
+		at = to
+	}
+	if d.answer.Work == w.ID {
+		d.answer.Phase = at
 	}
 }
 
@@ -264,6 +280,9 @@ func (s *State) applyOrder(e *signalbox.Event, body body) {
 			t.Cancelled, t.Paused, t.NoBudget, t.Conversation = "", false, false, nil
 			t.reopenRequest(false)
 			t.resetCounts()
+			if b.From != "" { // whatever the phase is, another audit follows; it waits for a remediation in progress like all tasks
+				t.Audited, t.Approved, t.Remedy = false, false, ""
+			}
 		case MergeApproved:
 			t.Approved = true
 		}

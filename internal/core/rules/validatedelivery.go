@@ -64,6 +64,10 @@ func (s *State) runFault(body body) string {
 		return s.askFault(b)
 	case QuestionAnswered:
 		return s.answerFault(b, "")
+	case Retried:
+		if b.From != "" {
+			return "a run has no phase"
+		}
 	case RoleLimited:
 		if roleNumber(b.Role) < 0 {
 			return fmt.Sprintf("there is no role %q", b.Role)
@@ -136,6 +140,10 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 			return "it is done, is being merged, or has no developer"
 		}
 		return commitFault(w, b.Commit)
+	case Retried:
+		if b.From != "" && !slices.Contains(w.RetryPhases(), retryStep(b.From)) {
+			return fmt.Sprintf("it cannot restart in %s", b.From)
+		}
 	case MessageSent:
 		if w.Done() {
 			return "it is done"
@@ -275,11 +283,14 @@ func plannedNext(w *Work) []signalbox.Phase {
 		}
 		return []signalbox.Phase{ready, implementation, blocked}
 	case ready:
-		return []signalbox.Phase{review, merge, implementation, blocked} // a claim by hand does not change the phase to REVIEW first
+		return []signalbox.Phase{review, merge, implementation, pending, blocked} // a claim by hand does not change the phase to REVIEW first
 	case review:
-		return []signalbox.Phase{merge, implementation, blocked}
-	case merge:
-		return []signalbox.Phase{done, implementation, blocked}
+		return []signalbox.Phase{merge, implementation, pending, blocked}
+	case merge: // a retry goes back to the checks, or to the review
+		if kind == KindRemediation {
+			return []signalbox.Phase{done, implementation, pending, review, blocked}
+		}
+		return []signalbox.Phase{done, implementation, pending, ready, blocked}
 	case blocked:
 		if kind == KindRemediation || kind == KindBaseline || w.Task.Unchanged {
 			return []signalbox.Phase{w.BlockedFrom, done}

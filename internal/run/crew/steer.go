@@ -29,6 +29,15 @@ func Tell(ctx context.Context, b *box.Box, c rules.Tell) (answer rules.Answer, e
 	return b.Engine.Do(ctx, c)
 }
 
+// Retry restarts a task. It stores a long note, so leave Body out.
+func Retry(ctx context.Context, b *box.Box, c rules.Order) (answer rules.Answer, err error) {
+	c.What = rules.OrderRetry
+	if c.Body, err = storeText(ctx, b, c.Note); err != nil {
+		return answer, err
+	}
+	return b.Engine.Do(ctx, c)
+}
+
 // storeText stores a text of the human that is too long for an event, and returns its digest.
 func storeText(ctx context.Context, b *box.Box, text string) (signalbox.Hash, error) {
 	blob, _ := rules.LongText(text)

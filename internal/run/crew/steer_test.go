@@ -53,6 +53,50 @@ on auditor T1:
 	}
 }
 
+// A review that is done again has the note of the human at the top of the critic's prompt, and an implementation that of the developer.
+func TestRetryWithNote(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), script: `
+on auditor T1 attempt 1:
+    signal CHECKPOINT: {task}
+    hang
+on critic T1 attempt 2:
+    expect "look at the error paths"
+    signal CHECKPOINT: {task}
+    hang
+on developer T1 attempt 2:
+    expect "begin with the tests"
+    write parser_test.go new
+    signal READY_FOR_REVIEW: {task}
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	if _, err := Retry(t.Context(), s.box, rules.Order{Work: "T1", From: signalbox.PhaseReview, Note: "look at the error paths", Actor: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the critic reports", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 1 })
+	long := "begin with the tests\n" + strings.Repeat("and with the others. ", 300)
+	if _, err := Retry(t.Context(), s.box, rules.Order{Work: "T1", From: signalbox.PhaseImplementation, Note: long, Actor: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	r.end()
+	s.wantCompleted("T1")
+	if critics := s.prompts("T1", "critic"); len(critics) != 3 || !noteFirst(critics[1], "look at the error paths") || strings.Contains(critics[2], "error paths") {
+		t.Errorf("%d critics were started: %q", len(critics), critics)
+	}
+	if developers := s.prompts("T1", "developer"); len(developers) != 2 || !noteFirst(developers[1], strings.TrimSpace(strings.Repeat("and with the others. ", 300))) {
+		t.Errorf("%d developers were started: %q", len(developers), developers)
+	}
+	if n := len(all[rules.AgentFailed](s, "T1")); n != 0 {
+		t.Errorf("%d agents failed: those that were stopped are not among them", n)
+	}
+}
+
+// noteFirst reports whether a note is in the first section of a prompt.
+func noteFirst(prompt, note string) bool {
+	sections := strings.SplitN(prompt, "\n## ", 3)
+	return len(sections) == 3 && strings.Contains(sections[1], note)
+}
+
 // A developer who is at work is stopped at once. What it changed stays, also if it was about to deliver.
 func TestReworkDuringDevelopment(t *testing.T) {
 	s := set(t, scene{git: true, plan: task("T1"), script: `

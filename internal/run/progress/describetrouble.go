@@ -210,7 +210,13 @@ func (d describer) operator(e *signalbox.Event) (text, detail string) {
 	case rules.TypeCancelled:
 		return subject + "cancelled by " + e.Actor, as[rules.Cancelled](e).Reason
 	case rules.TypeRetried:
-		return subject + "restarted by " + e.Actor, as[rules.Retried](e).Note
+		retried := as[rules.Retried](e)
+		if retried.From != "" {
+			subject += "restarted in " + string(retried.From) + " by "
+		} else {
+			subject += "restarted by "
+		}
+		return subject + e.Actor, retried.Note
 	case rules.TypeMessageSent:
 		return "message from " + e.Actor, as[rules.MessageSent](e).Text
 	case rules.TypeMessageDelivered:

@@ -239,9 +239,9 @@ func TestExitProtocol(t *testing.T) {
 	})
 }
 
-// TestSessionsOfARun: an agent of a run, and the programs that it starts, have the secret of its lease. It must not move the work of the run.
-func TestSessionsOfARun(t *testing.T) {
-	w := newWorld(t, true)
+// loadPlan loads a plan with the task T1.
+func (w *world) loadPlan() {
+	w.t.Helper()
 	policy := rules.Policy{Slots: 5, Limits: rules.DefaultLimits()}
 	for _, role := range rules.DispatchRoles() {
 		policy.Roles = append(policy.Roles, rules.RoleSlots{Role: role, Slots: 3})
@@ -250,6 +250,12 @@ func TestSessionsOfARun(t *testing.T) {
 	load := rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "p", ID: "p", Source: "p.md", Actor: "op", Tasks: []rules.PlanTask{{ID: "T1", Title: "x", Text: signalbox.Hash{2}}}}
 	for !w.do(load).Plan.Loaded {
 	}
+}
+
+// TestSessionsOfARun: an agent of a run, and the programs that it starts, have the secret of its lease. It must not move the work of the run.
+func TestSessionsOfARun(t *testing.T) {
+	w := newWorld(t, true)
+	w.loadPlan()
 	baseline := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "w.1", Actor: "crew", Lease: "l-1"})
 	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch, Commit: "c0"})
 	const secret = "secret-of-the-agent"
@@ -453,4 +459,26 @@ func TestBlobsAreNeverPages(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+}
+
+// TestRetryInAPhase restarts a task in a phase, with a note for the next agent, as the command line does.
+func TestRetryInAPhase(t *testing.T) {
+	w := newWorld(t, true)
+	w.loadPlan()
+	token := w.tokens[access.Operate]
+	for path, want := range map[string]int{"/work/T1/retry": http.StatusUnprocessableEntity, "/work/T9/retry": http.StatusNotFound} {
+		if status, body := w.request(http.MethodPost, Prefix+path, token, map[string]string{"from": "REVIEW", "note": "x"}); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	var answer ordered
+	w.post("/work/T1/retry", token, map[string]string{"from": "IMPLEMENTATION", "note": "begin with the tests", "reason": "stuck"}, &answer)
+	if answer.Phase != signalbox.PhaseImplementation || answer.Work != "T1" {
+		t.Errorf("answer %+v", answer)
+	}
+	w.box.Engine.View(func(s *rules.State) {
+		if work, _ := s.Work("T1"); len(work.Task.Findings) == 0 || work.Task.Findings[len(work.Task.Findings)-1].Summary != "begin with the tests" {
+			t.Errorf("findings %+v", work.Task.Findings)
+		}
+	})
 }

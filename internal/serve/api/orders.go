@@ -39,6 +39,13 @@ type orderInput struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+type retryInput struct {
+	Task   string          `path:"task" json:"-" jsonschema:"the task: its id, or PLAN/ID if several plans have it"`
+	Reason string          `json:"reason,omitempty"`
+	From   signalbox.Phase `json:"from,omitempty" jsonschema:"the phase in which it restarts: the one that it has reached, or an earlier one"`
+	Note   string          `json:"note,omitempty" jsonschema:"what the next agent reads first in its prompt"`
+}
+
 type runOrderInput struct {
 	Reason string `json:"reason,omitempty"`
 }
@@ -101,21 +108,34 @@ func (a *API) addOrders() {
 		{rules.OrderPause, "Stops dispatching a task. A running agent finishes its turn.", "Stops dispatching work. Running agents finish their turns."},
 		{rules.OrderResume, "Ends the pause of a task.", "Ends the pause of the run."},
 		{rules.OrderCancel, "Cancels a task. An agent that works on it is stopped.", "Cancels the run. Agents are stopped."},
-		{rules.OrderRetry, "Restarts a task in its current phase: earlier failures no longer count.", "Restarts all tasks that are blocked by questions."},
+		{rules.OrderRetry, "Restarts a task in the phase that it has reached, or in an earlier one: earlier failures no longer count.", "Restarts all tasks that are blocked by questions."},
 	} {
-		add(a, operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what), name: string(o.what) + "Work", group: group, scope: access.Operate, summary: o.ofTask},
-			func(c call, in orderInput) (ordered, error) {
-				w, err := a.find(c, in.Task)
-				if err != nil {
-					return ordered{}, err
-				}
-				return a.order(c, rules.Order{What: o.what, Work: w.ID, Reason: in.Reason, Actor: c.actor()})
-			})
 		add(a, operation{method: http.MethodPost, path: "/run/" + string(o.what), name: string(o.what) + "Run", group: group, scope: access.Operate, summary: o.ofRun},
 			func(c call, in runOrderInput) (ordered, error) {
 				return a.order(c, rules.Order{What: o.what, Reason: in.Reason, Actor: c.actor()})
 			})
+		ofTask := operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what), name: string(o.what) + "Work", group: group, scope: access.Operate, summary: o.ofTask}
+		if o.what == rules.OrderRetry {
+			add(a, ofTask, a.retry)
+			continue
+		}
+		add(a, ofTask, func(c call, in orderInput) (ordered, error) {
+			w, err := a.find(c, in.Task)
+			if err != nil {
+				return ordered{}, err
+			}
+			return a.order(c, rules.Order{What: o.what, Work: w.ID, Reason: in.Reason, Actor: c.actor()})
+		})
 	}
+}
+
+// retry restarts a task.
+func (a *API) retry(c call, in retryInput) (ordered, error) {
+	w, err := a.find(c, in.Task)
+	if err != nil {
+		return ordered{}, err
+	}
+	return orderedFrom(crew.Retry(c.ctx, a.box, rules.Order{Work: w.ID, Reason: in.Reason, Actor: c.actor(), From: in.From, Note: in.Note}))
 }
 
 // order carries out an order, in several steps if it has more events than fit into one append.

@@ -299,6 +299,38 @@ func TestHeaderSaysThatNoRunIsActive(t *testing.T) {
 	}
 }
 
+// TestRetryFromAPhaseWithANote: the page offers the phases that the task has reached, and the note is the first section of the next prompt.
+func TestRetryFromAPhaseWithANote(t *testing.T) {
+	s := newStage(t)
+	client := s.logIn(access.Operate)
+	_, _, page := s.get(client, "/work/T1")
+	for _, want := range []string{`<option value="IMPLEMENTATION">developer<`, `<option value="CI_PENDING">checks<`, `<option value="REVIEW">critic<`, `<option value="READY_FOR_MERGE" selected>auditor<`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of T1 does not have %s", want)
+		}
+	}
+	if _, _, page := s.get(client, "/work/T3"); !strings.Contains(page, `value="IMPLEMENTATION" selected`) || strings.Contains(page, `value="REVIEW"`) {
+		t.Error("the page of T3 offers other phases than the one that it has reached")
+	}
+	if _, _, page := s.get(s.logIn(access.Answer), "/work/T1"); strings.Contains(page, "retry-from") {
+		t.Error("the page has a form that would be refused")
+	}
+	form := url.Values{"what": {"retry"}, "from": {"REVIEW"}, "text": {"look at\r\nthe error paths"}, "back": {"/work/T1"}}
+	if status, body := s.post(client, "/work/T3/order", form); status != http.StatusUnprocessableEntity || !strings.Contains(body, "cannot restart in REVIEW") {
+		t.Errorf("restarted in a phase that it has not reached: %d %s", status, body)
+	}
+	if status, body := s.post(client, "/work/T1/order", form); status != http.StatusSeeOther {
+		t.Fatalf("retry: %d %s", status, body)
+	}
+	prompt, err := crew.Prompt(t.Context(), s.box, "main", signalbox.RoleCritic, "T1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sections := strings.SplitN(string(prompt), "\n## ", 3); len(sections) < 3 || !strings.Contains(sections[1], "    look at\n    the error paths") {
+		t.Errorf("the prompt is:\n%s", prompt)
+	}
+}
+
 // TestCancelIsConfirmed: a click on the row of buttons does not cancel a task.
 func TestCancelIsConfirmed(t *testing.T) {
 	s := newStage(t)

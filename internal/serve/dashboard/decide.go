@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/access"
@@ -67,6 +68,7 @@ func (d *Dashboard) tell(r *http.Request, caller access.Caller) error {
 	return err
 }
 
+// order carries out an order about a task. A retry may name a phase, and has words for the next agent.
 func (d *Dashboard) order(r *http.Request, caller access.Caller) error {
 	w, err := d.find(r.PathValue("task"))
 	if err != nil {
@@ -75,6 +77,10 @@ func (d *Dashboard) order(r *http.Request, caller access.Caller) error {
 	what := rules.OrderKind(r.PostForm.Get("what"))
 	if what == rules.OrderApprove {
 		return usage("approve has a form of its own")
+	}
+	if what == rules.OrderRetry {
+		_, err = crew.Retry(r.Context(), d.box, rules.Order{Work: w.ID, From: signalbox.Phase(r.PostForm.Get("from")), Note: posted(r, "text"), Actor: caller.Name})
+		return err
 	}
 	_, err = d.box.Engine.Do(r.Context(), rules.Order{What: what, Work: w.ID, Reason: posted(r, "text"), Actor: caller.Name})
 	return err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
@@ -104,6 +105,39 @@ type taskPage struct {
 	Timeline timeline
 	// Change is what waits for approval; nil if nothing does.
 	Change *crew.Change
+	// Restarts are the phases in which it can be restarted, in their order.
+	Restarts []restart
+}
+
+// restart is a phase in which a task can be restarted, and who works then.
+type restart struct {
+	Phase signalbox.Phase
+	Who   string
+	Last  bool
+}
+
+func restarts(w *rules.Work) (list []restart) {
+	for _, phase := range w.RetryPhases() {
+		list = append(list, restart{phase, starter(w.Task.Kind, phase), false})
+	}
+	if len(list) > 0 {
+		list[len(list)-1].Last = true
+	}
+	return list
+}
+
+// starter returns who works first in a phase of a task or a remediation.
+func starter(kind rules.Kind, phase signalbox.Phase) string {
+	remediation := kind == rules.KindRemediation
+	switch {
+	case phase == signalbox.PhaseImplementation && remediation:
+		return "remediation agent"
+	case phase == signalbox.PhaseReview && remediation:
+		return "health auditor"
+	case phase == signalbox.PhaseCIPending:
+		return "checks"
+	}
+	return strings.TrimPrefix(strings.ReplaceAll(string(phase.ClaimableBy()), "-", " "), "business ")
 }
 
 func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
@@ -112,7 +146,7 @@ func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
 		return view{}, err
 	}
 	now := d.opts.Now()
-	page := taskPage{}
+	page := taskPage{Restarts: restarts(w)}
 	if page.Details, err = inspect.ReadDetails(ctx, d.box, w, now); err != nil {
 		return view{}, err
 	}
