@@ -51,7 +51,7 @@ type delays struct {
 	retry time.Duration // after the first failure; it doubles with each further one
 	most  time.Duration // after many failures
 	send  time.Duration // for one event
-	drain time.Duration // for what is left when its process ends
+	drain time.Duration // for the remaining events when its process ends
 }
 
 func defaultDelays() *delays {
@@ -103,7 +103,7 @@ func New(b *box.Box, o Options) (*Publisher, error) {
 	return &Publisher{box: b, opts: o, client: outbound.NewClient(), began: b.Engine.Tail().Seq}, nil
 }
 
-// Run publishes until ctx is done, and then for a short time what is left. While another process publishes, it waits for that process to end. The
+// Run publishes until ctx is done, and then the remaining events for a short time. While another process publishes, it waits for that process to end. The
 // engine of the box must be following the ledger until ctx is done.
 func (p *Publisher) Run(ctx context.Context) {
 	if len(p.box.Config.Webhooks) == 0 {

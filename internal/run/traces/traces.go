@@ -39,7 +39,7 @@ type delays struct {
 	retry   time.Duration // after the first failure; it doubles with each further one
 	most    time.Duration // after many failures
 	send    time.Duration // for one request
-	drain   time.Duration // for what is left at the end
+	drain   time.Duration // for the remaining spans at the end
 }
 
 func defaultDelays() *delays {
@@ -136,7 +136,7 @@ func (t *Tracer) Tools(u crew.ToolUse) {
 	t.recorder.tool(u, time.Now())
 }
 
-// Run sends the traces of the sessions for which owns returns true, until ctx is done, and then for a short time what is left. The engine of
+// Run sends the traces of the sessions for which owns returns true, until ctx is done, and then the remaining ones for a short time. The engine of
 // the box must be following the ledger until ctx is done.
 func (t *Tracer) Run(ctx context.Context, owns func(session string) bool) {
 	defer t.client.CloseIdleConnections()
