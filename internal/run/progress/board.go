@@ -21,6 +21,9 @@ func board(v view, width, height int, now time.Time, d drawing) string {
 	for !d.final && len(lines)+len(story)+len(foot) < height { // keeps the questions at the bottom
 		lines = append(lines, "")
 	}
+	if over := len(lines) + len(story) + len(foot) - height; over > 0 && height > 0 { // the foot says what to do
+		lines = lines[:max(len(lines)-over, 0)]
+	}
 	lines = slices.Concat(lines, story, foot)
 	if len(lines) > height && height > 0 {
 		lines = lines[:height]
@@ -146,34 +149,48 @@ func (b *boardPainter) storyLines(events []event) (lines []string) {
 	return lines
 }
 
+// minLanes is how many lines the lanes have at least, if notices could take them.
+const minLanes = 3
+
 // foot draws what the user must know or do: questions, notices, and the keys.
 func (b *boardPainter) foot(height int) []string {
-	var lines []string
+	var questions, end []string
 	if len(b.v.questions) > 0 {
-		lines = b.box(max(height/3, 4))
+		questions = b.box(max(height/3, 4))
 	}
-	room := 3
+	if !b.d.final && b.v.idle() {
+		end = b.waiting()
+	}
+	end = slices.Concat(end, saidLines(b.d, b.width), b.keys())
+	room := height - len(b.head()) - minLanes - len(questions) - len(end)
+	return slices.Concat(questions, b.notices(room), end)
+}
+
+// notices draws the notices and the last warning in at most room lines.
+func (b *boardPainter) notices(room int) (lines []string) {
+	add := func(text string, most int) {
+		for _, line := range wrap(text, b.width-2, most) {
+			lines = append(lines, " "+b.warn(line))
+		}
+	}
+	warnings := 0
+	if b.v.warning != "" {
+		warnings = min(2, max(room-1, 1))
+	}
+	room = min(3, room-warnings)
 	for i, notice := range b.v.notices {
-		if room == 0 {
+		if len(lines) >= room {
 			break
 		}
 		if notice == pausedNotice && b.acts() {
 			notice = "the run is paused; press p to resume it"
 		}
-		for _, text := range wrap(notice, b.width-2, max(room-(len(b.v.notices)-1-i), 1)) {
-			lines, room = append(lines, " "+b.warn(text)), room-1
-		}
+		add(notice, max(room-len(lines)-(len(b.v.notices)-1-i), 1))
 	}
 	if b.v.warning != "" {
-		for _, text := range wrap(b.v.warning, b.width-2, 2) {
-			lines = append(lines, " "+b.warn(text))
-		}
+		add(b.v.warning, warnings)
 	}
-	if !b.d.final && b.v.idle() {
-		lines = append(lines, b.waiting()...)
-	}
-	lines = append(lines, saidLines(b.d, b.width)...)
-	return append(lines, b.keys()...)
+	return lines
 }
 
 // waiting says that nothing runs, and what makes the run continue.
@@ -210,8 +227,8 @@ func (b *boardPainter) keys() []string {
 		keys = append(keys, "p resume")
 	}
 	keys = append(keys, "↑ ↓ select", "enter read")
-	if b.acts() && b.d.selected != "" {
-		keys = append(keys, "t tell", "r rework")
+	if b.acts() {
+		keys = append(keys, b.v.steerKeys(b.d.selected)...)
 	}
 	quit := "q stop"
 	if b.d.watch {

@@ -113,3 +113,49 @@ func TestScreenLeavesNoBoardWhenTheRunIsInterrupted(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// On a small terminal, notices leave room for the selected task and the keys.
+func TestNoticesLeaveRoom(t *testing.T) {
+	p := manyTasks(t, 9)
+	v := p.look(nil)
+	long := strings.Repeat("this agent cannot work at all, ", 9)
+	v.questions = []asked{{id: "Q-1", work: "T1", text: long}, {id: "Q-2", work: "T2", text: long}}
+	v.notices, v.warning = []string{long, long, long}, long
+	id := v.lanes[len(v.lanes)-1].id
+	for _, height := range []int{12, 16, 24} {
+		for _, d := range []drawing{{selected: id}, {selected: id, said: long}} {
+			d.offset = scrolled(v, 40, height, d)
+			drawn := board(v, 40, height, p.now, d)
+			checkSize(t, drawn, 40, height)
+			lines := strings.Split(drawn, "\n")
+			if !strings.HasSuffix(lines[len(lines)-1], "? keys") {
+				t.Errorf("no keys in %d lines:\n%s", height, drawn)
+			}
+			if d.said == "" && !strings.Contains(drawn, "▸"+id) {
+				t.Errorf("the selected task is not visible in %d lines:\n%s", height, drawn)
+			}
+		}
+	}
+}
+
+// Keys that would be refused for the selected task are not offered.
+func TestSteerKeys(t *testing.T) {
+	for _, test := range []struct {
+		lane lane
+		want string
+	}{
+		{lane{kind: rules.KindTask, at: stageImplement}, "t tell r rework"},
+		{lane{kind: rules.KindTask, at: stageMerge, is: inspect.NeedsApproval}, "r rework"},
+		{lane{kind: rules.KindTask, at: stageDone, is: inspect.Completed}, ""},
+		{lane{kind: rules.KindTask, at: stageReview, is: inspect.Cancelled}, ""},
+		{lane{kind: rules.KindExpert, at: stageImplement}, "t tell"},
+		{lane{kind: rules.KindBaseline, at: stageChecks}, ""},
+		{lane{at: stageImplement}, ""}, // opened by hand
+	} {
+		test.lane.id = "T1"
+		v := view{lanes: []lane{{id: "T0", kind: rules.KindTask}, test.lane}}
+		if got := strings.Join(v.steerKeys("T1"), " "); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.lane, got, test.want)
+		}
+	}
+}

@@ -133,7 +133,7 @@ func (m *screenModel) paneFoot() []string {
 	}
 	keys = append(keys, "tab next view", "↑ ↓ scroll")
 	if !d.readOnly {
-		keys = append(keys, "r rework", "t tell")
+		keys = append(keys, m.view.steerKeys(p.work)...)
 	}
 	return append(lines, keyLine(d, m.width, keys, []string{"esc back", "? keys"}))
 }

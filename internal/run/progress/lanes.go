@@ -201,6 +201,32 @@ func (b *boardPainter) columns(l layout) string {
 // hasActivity reports whether there is an activity to show.
 func (l lane) hasActivity() bool { return l.is == inspect.Working && (l.note != "" || l.percent > 0) }
 
+// canTell and canRework report whether words for an agent of the task, or findings that send it back, would be accepted.
+
+func (l lane) canTell() bool {
+	return l.kind != "" && l.kind != rules.KindBaseline && l.at < stageMerge && l.is != inspect.Cancelled
+}
+
+func (l lane) canRework() bool {
+	return (l.kind == rules.KindTask || l.kind == rules.KindRemediation) && l.at < stageDone && l.is != inspect.Cancelled
+}
+
+// steerKeys lists the keys that give words to a task's agents.
+func (v *view) steerKeys(id string) (keys []string) {
+	for _, l := range v.lanes {
+		if l.id != id {
+			continue
+		}
+		if l.canTell() {
+			keys = append(keys, "t tell")
+		}
+		if l.canRework() {
+			keys = append(keys, "r rework")
+		}
+	}
+	return keys
+}
+
 // height returns how many lines the lane has.
 func (l lane) height() int {
 	if l.hasActivity() {

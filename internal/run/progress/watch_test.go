@@ -42,13 +42,14 @@ func TestWatchingAnotherProcess(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	r, w := io.Pipe()
 	ended := make(chan error, 2)
+	view := New(watched, Options{JSON: true, Watch: true, From: watched.Engine.Tail().Seq, Out: w})
 	go func() {
 		err := watched.Engine.Observe(ctx)
 		cancel()
 		ended <- err
 	}()
 	go func() {
-		err := New(watched, Options{JSON: true, Watch: true, From: watched.Engine.Tail().Seq, Out: w}).Show(ctx)
+		err := view.Show(ctx)
 		w.Close()
 		ended <- err
 	}()
