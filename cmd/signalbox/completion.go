@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -103,7 +104,7 @@ func (p *program) peek(words []string, from func(*rules.State) []completion.Cand
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), completionLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.completionLimit, completionLimit))
 	defer cancel()
 	if box.Peek(ctx, dir, func(s *rules.State) { all = from(s) }) != nil {
 		return nil

@@ -8,10 +8,12 @@ import (
 	"syscall"
 )
 
-func main() {
+func main() { os.Exit(newProgram().run()) }
+
+// newProgram returns the program that the user started.
+func newProgram() *program {
 	// Turn SIGPIPE into a write error, so that the program ends quietly when the reader closes the pipe. Ignoring the signal
 	// would also do that, but agents and checks would inherit it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	p := program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, args: os.Args[1:]}
-	os.Exit(p.run())
+	return &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, args: os.Args[1:]}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -22,6 +23,8 @@ type program struct {
 	stderr io.Writer
 	getenv func(string) string
 	args   []string
+	// completionLimit is how long reading the box for a completion may take; 0 means one second.
+	completionLimit time.Duration
 
 	// quiet suppresses notes. Commands set it when a program reads the answer.
 	quiet bool

@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"errors"
+	"flag"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -19,7 +21,25 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"signalbox": main})
+	testscript.Main(tests{m}, map[string]func(){"signalbox": patientMain})
+}
+
+// patientMain is main, but it gives the machine more time than a person who pressed Tab.
+func patientMain() {
+	p := newProgram()
+	p.completionLimit = time.Minute
+	os.Exit(p.run())
+}
+
+// tests runs the tests, four at a time unless a flag says otherwise: scripts mostly wait.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		flag.Set("test.parallel", "4")
+	}
+	return m.M.Run()
 }
 
 // TestScript runs testdata/script/*.txtar, which specify the command line.
