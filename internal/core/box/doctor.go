@@ -142,7 +142,7 @@ func (d *doctor) run(ctx context.Context, name string, args ...string) (string, 
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C") // print English
-	cmd.WaitDelay = 100 * time.Millisecond     // for child processes that keep its output open
+	cmd.WaitDelay = time.Second                // for child processes that keep its output open
 	killGroup(cmd)
 	output, err := cmd.Output()
 	return d.firstLine(ctx, output, err)
