@@ -24,7 +24,8 @@ var varies = []struct {
 	{regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d `), "CLOCK "},
 	{regexp.MustCompile(`asked \d{4}-\d\d-\d\d \d\d:\d\d`), "asked DAY"},
 	{regexp.MustCompile(`merged as [0-9a-f]{7}`), "merged as COMMIT"},
-	{regexp.MustCompile(`\b\d+m?s\b`), "LONG"},
+	{regexp.MustCompile(`\b(\d+\.)?\d+m?s\b`), "LONG"}, // 40ms, 1.2s, 38s
+	{regexp.MustCompile(`\b\d+m\d\ds\b`), "LONG"},      // 2m05s
 }
 
 // Steady returns output with the parts that vary between runs replaced, such as times and identifiers.
