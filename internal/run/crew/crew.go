@@ -87,10 +87,12 @@ type delays struct {
 	request time.Duration
 	// version is how long a program may take to print its version; 0 means versionTimeout.
 	version time.Duration
+	// slowRequest is how long a pull request may wait until the user is told.
+	slowRequest time.Duration
 }
 
 func defaultDelays() *delays {
-	return &delays{size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+	return &delays{slowRequest: slowRequest, size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
 		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
 
@@ -133,6 +135,9 @@ type Crew struct {
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
 	warned  map[string]bool // work that cannot be checked; used by the dispatching goroutine only
 	settled atomic.Bool     // it was said that the team's configuration has changed
+
+	// requestWaits is what open pull requests wait for, by task; used by the goroutine that looks at them only.
+	requestWaits map[string]requestWait
 
 	baseMu sync.Mutex // held while the base branch is looked at, or moved to that of the remote repository
 
@@ -203,7 +208,7 @@ func LocateProject(ctx context.Context, c *config.Config, root string) (Project,
 
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
+	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}, requestWaits: map[string]requestWait{}}
 	if project.Repo != nil {
 		c.branch = project.Repo.Base
 		project.Repo.Warn = c.warnOnce
@@ -275,7 +280,9 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 			stop(err)
 		}
 	})
-	c.lookAtRequests(following) // before the loop can find that there is nothing to do
+	looking, looked := context.WithTimeout(following, firstLook)
+	c.lookAtRequests(looking) // before the loop can find that there is nothing to do
+	looked()
 	helpers.Go(func() { c.watchRequests(following) })
 	outcome, err := c.dispatchLoop(following)
 	if following.Err() != nil && ctx.Err() == nil {

@@ -50,6 +50,9 @@ func (c *Crew) looksAtRequests() bool {
 	return c.forge != nil && slices.Contains(c.opts.Roles, signalbox.RoleMerger)
 }
 
+// firstLook bounds how long a run looks at open pull requests before it starts agents.
+const firstLook = 30 * time.Second
+
 // lookAtRequests looks at every open pull request once.
 func (c *Crew) lookAtRequests(ctx context.Context) {
 	if !c.looksAtRequests() {
@@ -84,7 +87,9 @@ func (c *Crew) lookAtRequest(ctx context.Context, w *rules.Work) error {
 	case forge.Closed:
 		report.Closed = true
 	default:
-		if status.Head != "" && status.Head != d.Commit {
+		otherHead := status.Head != "" && status.Head != d.Commit
+		c.warnWaiting(w, status, otherHead)
+		if otherHead {
 			return nil // it is about an earlier commit, or somebody else has pushed
 		}
 		if err := c.addFindings(ctx, w, status, &report); err != nil || len(report.Findings) == 0 {
@@ -98,6 +103,32 @@ func (c *Crew) lookAtRequest(ctx context.Context, w *rules.Work) error {
 		c.removeWorktree(context.WithoutCancel(ctx), w.ID)
 	}
 	return nil
+}
+
+// slowRequest is how long a pull request may wait for something that usually ends soon, until the user is told.
+const slowRequest = 30 * time.Minute
+
+// requestWait is what the pull request of a task waits for, and since when.
+type requestWait struct {
+	warning string
+	since   time.Time
+}
+
+// warnWaiting warns of a pull request that has waited long for checks that may never end, or has a commit that was not delivered.
+func (c *Crew) warnWaiting(w *rules.Work, status forge.Status, otherHead bool) {
+	d, warning := w.Task.Delivered, ""
+	switch {
+	case otherHead:
+		warning = fmt.Sprintf("the pull request of %s has the commit %.12s, but %.12s was delivered, so what is said about it is not reported; did somebody push to its branch? %s", w.ID, status.Head, d.Commit, d.Request)
+	case status.Pending:
+		warning = fmt.Sprintf("checks of the pull request of %s are still running; until they end, what is said about it is not reported: %s", w.ID, d.Request)
+	}
+	if c.requestWaits[w.ID].warning != warning {
+		c.requestWaits[w.ID] = requestWait{warning, time.Now()}
+	}
+	if warning != "" && time.Since(c.requestWaits[w.ID].since) >= c.opts.delays.slowRequest {
+		c.warnOnce(warning)
+	}
 }
 
 // Limits of the text of findings for a developer, in bytes.

@@ -151,7 +151,8 @@ type logs struct {
 
 func newLogs() *logs { return &logs{ends: map[string]string{}} }
 
-// end returns the end of the log of a job, "" if it cannot be read. A check is a finding also without it.
+// end returns the end of the log of a job, "" if it cannot be read. A check is a finding also without it, and it is not read again: that may take
+// long each time.
 func (l *logs) end(ctx context.Context, job string, read func(context.Context) (string, error)) string {
 	l.mu.Lock()
 	log, known := l.ends[job]
@@ -160,8 +161,11 @@ func (l *logs) end(ctx context.Context, job string, read func(context.Context) (
 		return log
 	}
 	log, err := read(ctx)
-	if err != nil {
+	if ctx.Err() != nil {
 		return ""
+	}
+	if err != nil {
+		log = ""
 	}
 	log = clean(escapes.ReplaceAllString(text.Tail(log, 4*maxLog), ""))
 	log = text.Tail(log, maxLog)

@@ -1,0 +1,42 @@
+package crew
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/forge"
+)
+
+// The user is told of a pull request that has waited long, once, and not of one that waits for a moment.
+func TestSlowRequests(t *testing.T) {
+	w := &rules.Work{ID: "T1", Task: &rules.Task{Delivered: &rules.DeliveredTask{Delivery: rules.Delivery{Commit: "c0ffee", Request: "https://forge.example/1"}}}}
+	pending, other := forge.Status{Head: "c0ffee", Pending: true}, forge.Status{Head: "beef"}
+	var log strings.Builder
+	newCrew := func(slow time.Duration) *Crew {
+		log.Reset()
+		return &Crew{opts: Options{delays: &delays{slowRequest: slow}}, log: slog.New(slog.NewTextHandler(&log, nil)), told: map[string]bool{}, requestWaits: map[string]requestWait{}}
+	}
+	c := newCrew(time.Hour)
+	c.warnWaiting(w, pending, false)
+	c.warnWaiting(w, other, true)
+	if log.Len() > 0 {
+		t.Errorf("warned at once: %s", log.String())
+	}
+	c.requestWaits["T1"] = requestWait{c.requestWaits["T1"].warning, time.Now().Add(-2 * time.Hour)}
+	c.warnWaiting(w, pending, false) // it waits for something else now
+	if log.Len() > 0 {
+		t.Errorf("warned of something new: %s", log.String())
+	}
+	c = newCrew(0)
+	for range 2 {
+		c.warnWaiting(w, pending, false)
+		c.warnWaiting(w, forge.Status{Head: "c0ffee"}, false)
+		c.warnWaiting(w, other, true)
+	}
+	if got := log.String(); strings.Count(got, "WARN") != 2 || !strings.Contains(got, "are still running") || !strings.Contains(got, "beef, but c0ffee was delivered") {
+		t.Errorf("warnings:\n%s", got)
+	}
+}
