@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -48,6 +49,10 @@ func TestMain(m *testing.M) {
 
 // runTests builds the program, unless binaryVariable already names one, and runs the tests.
 func runTests(m *testing.M) int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // the parallel tests mostly wait
+		flag.Set("test.parallel", "4")
+	}
 	if os.Getenv(binaryVariable) != "" {
 		return m.Run()
 	}

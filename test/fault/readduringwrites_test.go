@@ -15,7 +15,7 @@ func TestReadDuringWrites(t *testing.T) {
 	s := newSite(t)
 	s.must(t, "work", "open", "task-1")
 	// Reading takes longer the more there is. So each round lets every writer write at most so much, or the test would never end.
-	const linesOfARound = 250
+	const linesOfARound = 100
 	var writers []*child
 	var rounds []chan struct{}
 	for i := range 2 {

@@ -15,9 +15,12 @@ var joinedPlan = planOf("T1", "T2", "T3", "T4: T1", "T5: T2", "T6: T4, T5")
 
 // TestRunJoined runs several processes on one box. Each task is completed once, and the others take over from a killed one.
 func TestRunJoined(t *testing.T) {
-	t.Run("together", testJoinedTogether)
-	t.Run("one is killed", func(t *testing.T) { testJoinedKilled(t, false) })
-	t.Run("one is killed with its agents", func(t *testing.T) { testJoinedKilled(t, true) })
+	t.Parallel()
+	inParallel(t, map[string]func(*testing.T){
+		"together":                      testJoinedTogether,
+		"one is killed":                 func(t *testing.T) { testJoinedKilled(t, false) },
+		"one is killed with its agents": func(t *testing.T) { testJoinedKilled(t, true) },
+	})
 }
 
 func testJoinedTogether(t *testing.T) {
@@ -84,6 +87,7 @@ on developer * attempt 1:
 // TestRunChangedPlan stops a run, changes its plan, and runs it again. Completed tasks stay completed; the others follow the
 // new plan.
 func TestRunChangedPlan(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, scenario{plan: planOf("T1", "T2: T1", "T3: T1", "T4: T1", "T5: T2"), settings: "grace: 1s\n" + partsCheck, script: `
 on developer T2,T3,T4 attempt 1:
     touch $DIARY/here-{task}

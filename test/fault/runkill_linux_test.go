@@ -78,6 +78,7 @@ var killedTasks = []string{"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8"}
 // TestRunKilled kills signalbox run at random moments and restarts it until the plan is complete. At every moment the
 // repository is intact, nothing is done twice, and once a run is up no agent of an earlier run is alive.
 func TestRunKilled(t *testing.T) {
+	t.Parallel()
 	random := newRand(t)
 	for left := sized(8, 120); left > 0; {
 		s := newFixture(t, killedScenario)
@@ -115,6 +116,7 @@ on auditor *:
 
 // TestRunKilledInConflicts kills signalbox run while tasks conflict with each other. No line is lost, and none is there twice.
 func TestRunKilledInConflicts(t *testing.T) {
+	t.Parallel()
 	random := newRand(t)
 	conflicts := 0
 	for left := sized(6, 80); left > 0; {

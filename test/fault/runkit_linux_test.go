@@ -19,6 +19,16 @@ import (
 	"signalbox/internal/core/rules"
 )
 
+// inParallel runs tests of signalbox run, which mostly wait.
+func inParallel(t *testing.T, tests map[string]func(*testing.T)) {
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+}
+
 // fixture is a git repository with a box and a plan, on which scripted agents work.
 type fixture struct {
 	*site

@@ -18,10 +18,8 @@ import (
 
 // TestRunMisbehaving runs agents that misbehave as real ones do. The run must handle each, and leave no process behind.
 func TestRunMisbehaving(t *testing.T) {
-	t.Run("hang", testHang)
-	t.Run("no signal", testNoSignal)
-	t.Run("flood", testFlood)
-	t.Run("rate limit", testRateLimit)
+	t.Parallel()
+	inParallel(t, map[string]func(*testing.T){"hang": testHang, "no signal": testNoSignal, "flood": testFlood, "rate limit": testRateLimit})
 }
 
 // tasksIn returns the ids of the tasks in a plan.
