@@ -98,7 +98,7 @@ func missing(err error) bool {
 }
 
 // attemptTime is how long an attempt may take. One that hangs has not succeeded.
-const attemptTime = 10 * time.Second
+const attemptTime = time.Minute
 
 // attack makes all attempts, and calls report with each outcome.
 func attack(a *attacker, report func(outcome)) {
