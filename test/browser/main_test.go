@@ -16,7 +16,7 @@ import (
 )
 
 // patience is how long a page or a program may take. It is far longer than any does.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 var (
 	// scratch is a folder for all tests; program is the path of signalbox.
