@@ -287,18 +287,26 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 	if problem != nil {
 		return nil, problem
 	}
-	ticker := normalTicker(q.Ticker)
-	if _, known := data.account(q.Account); q.Account != "" && !known {
-		return nil, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.Account, 40))
-	}
-	if ticker != "" && !data.traded(ticker) {
-		return nil, problemf(UnknownTicker, data.knownTickers(), "%s is not in any transaction", text.Shorten(ticker, 40))
-	}
-	book, problem := data.build(day)
+	lots, problem := data.lots(q, day)
 	if problem != nil {
 		return nil, problem
 	}
-	held, problem := data.held(book)
+	return lots, nil
+}
+
+func (d *Data) lots(q LotsQuery, day tax.Date) ([]Lot, *Problem) {
+	ticker := normalTicker(q.Ticker)
+	if _, known := d.account(q.Account); q.Account != "" && !known {
+		return nil, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.Account, 40))
+	}
+	if ticker != "" && !d.traded(ticker) {
+		return nil, problemf(UnknownTicker, d.knownTickers(), "%s is not in any transaction", text.Shorten(ticker, 40))
+	}
+	book, problem := d.build(day)
+	if problem != nil {
+		return nil, problem
+	}
+	held, problem := d.held(book)
 	if problem != nil {
 		return nil, problem
 	}
@@ -307,8 +315,8 @@ func (d *Desk) Lots(ctx context.Context, q LotsQuery) ([]Lot, error) {
 		return nil, asProblem(err, NotComputable, amountsHint)
 	}
 	notHeld := make(map[tax.Position]bool)
-	for _, d := range surplus {
-		notHeld[d.Position] = true
+	for _, p := range surplus {
+		notHeld[p.Position] = true
 	}
 	lots := make([]Lot, 0, len(book.Lots))
 	for i := range book.Lots {

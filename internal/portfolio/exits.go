@@ -39,67 +39,80 @@ func failedExit(q ExitQuery, problem *Problem) answer.ExitResult {
 }
 
 func (d *Desk) exits(ctx context.Context, q ExitQuery) (answer.ExitResult, *Problem) {
-	ticker := normalTicker(q.Ticker)
-	failed := failedExit(q, nil)
-	if err := answer.CheckTicker(ticker); err != nil {
-		return failed, problemf(BadArgument, "name a ticker such as SLV, or the symbol of an option such as AAPL260116C00150000", "%v", err)
-	}
-	var shares Decimal
-	if q.Shares != "" {
-		var err error
-		if shares, err = decimal.Parse(q.Shares); err != nil || !shares.IsPos() {
-			return failed, problemf(BadArgument, "give a number of shares, or omit it for the whole position", "shares %q is not a number above 0", text.Shorten(q.Shares, 40))
-		}
+	ticker, shares, problem := q.parse()
+	if problem != nil {
+		return failedExit(q, nil), problem
 	}
 	data, day, problem := d.open(ctx, q.AsOf)
 	if problem != nil {
-		return failed, problem
+		return failedExit(q, nil), problem
 	}
-	if _, known := data.account(q.AccountID); q.AccountID != "" && !known {
-		return failed, problemf(UnknownAccount, "name one of "+strings.Join(data.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
+	return data.exits(q, ticker, shares, day)
+}
+
+// parse returns the ticker and the shares of a question. Zero shares mean the whole position.
+func (q ExitQuery) parse() (ticker string, shares Decimal, problem *Problem) {
+	ticker = normalTicker(q.Ticker)
+	if err := answer.CheckTicker(ticker); err != nil {
+		return "", shares, problemf(BadArgument, "name a ticker such as SLV, or the symbol of an option such as AAPL260116C00150000", "%v", err)
 	}
-	rules, configured, err := exitConfig(data.Config, ticker)
+	if q.Shares != "" {
+		var err error
+		if shares, err = decimal.Parse(q.Shares); err != nil || !shares.IsPos() {
+			return "", shares, problemf(BadArgument, "give a number of shares, or omit it for the whole position", "shares %q is not a number above 0", text.Shorten(q.Shares, 40))
+		}
+	}
+	return ticker, shares, nil
+}
+
+// exits evaluates the exit rules of a ticker on a day.
+func (d *Data) exits(q ExitQuery, ticker string, shares Decimal, day tax.Date) (answer.ExitResult, *Problem) {
+	failed := failedExit(q, nil)
+	if _, known := d.account(q.AccountID); q.AccountID != "" && !known {
+		return failed, problemf(UnknownAccount, "name one of "+strings.Join(d.accountIDs(), ", "), "account %q is not in the portfolio", text.Shorten(q.AccountID, 40))
+	}
+	rules, configured, err := exitConfig(d.Config, ticker)
 	if err != nil {
 		return failed, problemf(BadConfig, "correct portfolio.yaml", "exit_rules of %s: %v", ticker, err)
 	}
-	if err := data.countShares(ticker, day); err != nil {
+	if err := d.countShares(ticker, day); err != nil {
 		return failed, problemf(NotComputable, "check the quantities of its transactions", "the shares of %s cannot be counted: %s", ticker, readable(err.Error()))
 	}
-	book, problem := data.build(day)
+	book, problem := d.build(day)
 	if problem != nil {
 		return failed, problem
 	}
-	held, problem := data.holdings(book, ticker)
+	held, problem := d.holdings(book, ticker)
 	if problem != nil {
 		return failed, problem
 	}
 	if !configured {
-		if len(data.prices[ticker]) == 0 && !data.traded(ticker) {
-			return failed, problemf(UnknownTicker, data.knownTickers(), "%s is not in the portfolio", ticker)
+		if len(d.prices[ticker]) == 0 && !d.traded(ticker) {
+			return failed, problemf(UnknownTicker, d.knownTickers(), "%s is not in the portfolio", ticker)
 		}
 		return failed, problemf(NoExitRules, fmt.Sprintf("add to exit_rules in portfolio.yaml: %s: {rules: {momentum_exit: {lookback: 3}}}", ticker),
 			"there are no exit rules for %s", ticker)
 	}
-	if last, ok := data.latest(ticker, day); ok {
+	if last, ok := d.latest(ticker, day); ok {
 		// The stop price is for shares after the split and is compared with the last price.
-		if problem := last.checkSplit(ticker, data.splits(day)[ticker], day); problem != nil {
+		if problem := last.checkSplit(ticker, d.splits(day)[ticker], day); problem != nil {
 			return failed, problem
 		}
 	}
 	input := exitrule.Input{Ticker: ticker, Whole: isOption(ticker), AsOf: midnightUTC(day), AccountID: q.AccountID, Shares: shares, Holdings: held,
 		Prices: make(map[string][]exitrule.Price), Config: rules}
-	cut := data.addPrices(&input, day)
+	cut := d.addPrices(&input, day)
 	result := exitResult(exitrule.Evaluate(input), cut)
 	if result.PriceDate != "" {
-		if last, ok := data.latest(ticker, day); ok && day-last.date > freshDays {
+		if last, ok := d.latest(ticker, day); ok && day-last.date > freshDays {
 			result.StalePriceDays = int(day - last.date)
 		}
 	}
 	if i := slices.IndexFunc(book.Incomplete, func(g tax.Gap) bool { return g.Ticker == ticker }); i >= 0 {
-		result.IncompleteHistory, result.IncompleteRecord = true, data.gapText(&book.Incomplete[i])
+		result.IncompleteHistory, result.IncompleteRecord = true, d.gapText(&book.Incomplete[i])
 	}
 	result.Option = isOption(ticker)
-	if last, ok := data.latest(ticker, day); ok && result.Option {
+	if last, ok := d.latest(ticker, day); ok && result.Option {
 		result.OptionPrices = optionPrices(book, map[string]Decimal{ticker: last.close}, func(string) bool { return true })
 	}
 	return result, nil
@@ -311,6 +324,7 @@ func exitSignal(s exitrule.Signal, cut map[string]tax.Date) answer.ExitSignal {
 	signal.Return, signal.Gap = number(s.Return), number(s.Gap)
 	if s.Rule == exitrule.MomentumExit {
 		signal.Mean, signal.Deviation = number(s.Mean), number(s.Deviation)
+		signal.TriggerClose = number(s.TriggerClose)
 	}
 	for _, m := range s.Months {
 		signal.Months = append(signal.Months, answer.ExitMonth{Month: m.Month, Return: brief.Number(m.Return)})

@@ -19,7 +19,20 @@ import (
 
 // Harvest finds losses that could be harvested. A problem gives a result of status error.
 func (d *Desk) Harvest(ctx context.Context, q HarvestQuery) answer.HarvestResult {
-	result, problem := d.harvest(ctx, q)
+	opts, problem := q.parse()
+	if problem != nil {
+		return failedHarvest(problem)
+	}
+	data, day, problem := d.open(ctx, q.AsOf)
+	if problem != nil {
+		return failedHarvest(problem)
+	}
+	return data.harvestResult(q, opts, day)
+}
+
+// harvestResult finds losses that could be harvested on a day. A problem gives a result of status error.
+func (d *Data) harvestResult(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) answer.HarvestResult {
+	result, problem := d.harvest(q, opts, day)
 	if problem == nil {
 		return result
 	}
@@ -36,40 +49,41 @@ func failedHarvest(problem *Problem) answer.HarvestResult {
 		Problem: answer.Problem{ErrorKind: problem.Kind, ErrorHint: problem.Hint}}
 }
 
-func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResult, *Problem) {
-	var none answer.HarvestResult
+// parse returns the options of a question, except for those that depend on the data.
+func (q HarvestQuery) parse() (tax.HarvestOptions, *Problem) {
 	opts := tax.HarvestOptions{SortBy: cmp.Or(tax.SortBy(q.SortBy), tax.ByLossAmount), SkipWashCheck: q.SkipWashCheck}
 	if !slices.Contains([]tax.SortBy{tax.ByLossAmount, tax.ByLossPct, tax.ByDaysHeld}, opts.SortBy) {
-		return none, problemf(BadArgument, "use loss_amount, loss_pct or days_held", "sort_by %q is not known", text.Shorten(q.SortBy, 40))
+		return opts, problemf(BadArgument, "use loss_amount, loss_pct or days_held", "sort_by %q is not known", text.Shorten(q.SortBy, 40))
 	}
 	if q.MinLoss != "" {
 		var err error
 		if opts.MinLoss, err = decimal.Parse(q.MinLoss); err != nil || opts.MinLoss.IsNeg() {
-			return none, problemf(BadArgument, "give an amount in dollars, such as 100", "min_loss %q is not an amount of money", text.Shorten(q.MinLoss, 40))
+			return opts, problemf(BadArgument, "give an amount in dollars, such as 100", "min_loss %q is not an amount of money", text.Shorten(q.MinLoss, 40))
 		}
 	}
-	data, day, problem := d.open(ctx, q.AsOf)
-	if problem != nil {
-		return none, problem
-	}
-	accounts, problem := data.selectAccounts(q.Account, q.Source)
+	return opts, nil
+}
+
+func (d *Data) harvest(q HarvestQuery, opts tax.HarvestOptions, day tax.Date) (answer.HarvestResult, *Problem) {
+	var none answer.HarvestResult
+	accounts, problem := d.selectAccounts(q.Account, q.Source)
 	if problem != nil {
 		return none, problem
 	}
 	opts.Accounts = accounts
-	book, problem := data.build(day)
+	book, problem := d.build(day)
 	if problem != nil {
 		return none, problem
 	}
 	wanted := func(account string) bool { return len(accounts) == 0 || slices.Contains(accounts, account) }
-	result, problem := data.realizedSales(book, wanted)
+	result, problem := d.realizedSales(book, wanted)
 	if problem != nil {
 		return none, problem
 	}
-	if opts.Held, problem = data.held(book); problem != nil {
+	if opts.Held, problem = d.held(book); problem != nil {
 		return result, problem
 	}
-	prices, stale, problem := data.pricesOf(book, opts.Held, accounts)
+	prices, stale, problem := d.pricesOf(book, opts.Held, accounts)
 	if problem != nil {
 		return result, problem
 	}
@@ -82,19 +96,19 @@ func (d *Desk) harvest(ctx context.Context, q HarvestQuery) (answer.HarvestResul
 		return result, asProblem(err, NotComputable, amountsHint)
 	}
 	addCandidates(&result, found, !q.SkipWashCheck)
-	data.addCoverage(&result, book, found, cover)
-	result.OptionPrices, result.Crypto = optionPrices(book, prices, wanted), data.crypto(book, wanted)
+	d.addCoverage(&result, book, found, cover)
+	result.OptionPrices, result.Crypto = optionPrices(book, prices, wanted), d.crypto(book, wanted)
 	if result.WashSaleWarnings, problem = warnings(found.Candidates); problem != nil {
 		return result, problem
 	}
-	result.StalePrices, result.NotUnderstood = stale, data.notUnderstood()
-	for _, twin := range data.Twins {
+	result.StalePrices, result.NotUnderstood = stale, d.notUnderstood()
+	for _, twin := range d.Twins {
 		result.PossibleDuplicates = append(result.PossibleDuplicates, answer.TwinRows{First: sourcePosition(twin.First), Second: sourcePosition(twin.Second)})
 	}
 	result.Metadata.SortBy, result.Metadata.Account, result.Metadata.Source = string(opts.SortBy), q.Account, q.Source
 	result.Metadata.IncludeWashSaleCheck, result.Metadata.MinLoss = !q.SkipWashCheck, amount(opts.MinLoss)
-	result.Metadata.DuplicatesLeftOut, result.Metadata.WashSalesNotChecked = data.Duplicates, q.SkipWashCheck
-	if result.Net, problem = data.net(book, found, accounts); problem != nil {
+	result.Metadata.DuplicatesLeftOut, result.Metadata.WashSalesNotChecked = d.Duplicates, q.SkipWashCheck
+	if result.Net, problem = d.net(book, found, accounts); problem != nil {
 		return result, problem
 	}
 	return result, nil
@@ -364,6 +378,12 @@ func addCandidates(result *answer.HarvestResult, found *tax.HarvestResult, check
 	}
 	result.DoNotBuyBefore = restrictions(found.DoNotBuy, func(ticker string) bool { return sold[ticker] })
 	result.DoNotBuyNow = restrictions(found.DoNotBuyNow, func(string) bool { return true })
+	for i := range result.DoNotBuyNow {
+		d := &result.DoNotBuyNow[i]
+		if before, err := tax.ParseDate(d.Date); err == nil {
+			d.LastLoss = before.AddDays(-tax.WashDays - 1).String()
+		}
+	}
 }
 
 // candidate converts a candidate for an answer. If wash sales were not checked, it has no clean date.

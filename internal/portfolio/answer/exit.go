@@ -58,7 +58,9 @@ type ExitSignal struct {
 	Mean      *brief.Number `json:"mean"`
 	Deviation *brief.Number `json:"deviation"`
 	Gap       *brief.Number `json:"gap"`
-	Months    []ExitMonth   `json:"months,omitempty"`
+	// TriggerClose is the close of Month below which the rule triggers; nil for rules that are not about the close of the ticker.
+	TriggerClose *brief.Number `json:"trigger_close,omitempty"`
+	Months       []ExitMonth   `json:"months,omitempty"`
 }
 
 // ExitMonth is a monthly return that a rule used.

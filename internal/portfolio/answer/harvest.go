@@ -178,6 +178,8 @@ type DoNotBuy struct {
 	Identical []string `json:"identical,omitempty"`
 	// Date is the first day on which buying does not cause a wash sale.
 	Date string `json:"date"`
+	// LastLoss is the day of the last sale at a loss; empty for a sale that is only suggested.
+	LastLoss string `json:"last_loss,omitempty"`
 }
 
 // RealizedWashSale is a past sale whose loss is at least partly disallowed.

@@ -29,7 +29,7 @@ func ReportExit(r ExitResult) string {
 			name += " (primary)"
 		}
 		m.row(name, cmp.Or(signal.Status, "ok"), yesNo(signal.Triggered), fmt.Sprintf("%.2f", finite(signal.Severity)),
-			signed(signal.Return, "%"), signed(signal.Gap, " pp"))
+			Signed(signal.Return, "%"), Signed(signal.Gap, " pp"))
 	}
 	var errors []string
 	for _, signal := range r.Signals {
@@ -46,7 +46,7 @@ func ReportExit(r ExitResult) string {
 		for i, action := range r.RecommendedActions {
 			order := cmp.Or(action.OrderType, "unknown")
 			if action.StopPrice != nil {
-				order += " at " + cash(*action.StopPrice)
+				order += " at " + Cash(*action.StopPrice)
 			}
 			if action.TimeInForce != "" {
 				order += ", " + action.TimeInForce
@@ -69,23 +69,23 @@ func ReportHarvest(r HarvestResult) string {
 		return m.String()
 	}
 	m.table("", ">Amount")
-	m.row("Harvestable loss", cash(s.TotalHarvestableLoss))
-	m.row("Harvestable, short-term", cash(s.ShortTermLoss))
-	m.row("Harvestable, long-term", cash(s.LongTermLoss))
-	m.row("Disallowed by wash sales", cash(s.DisallowedLoss))
+	m.row("Harvestable loss", Cash(s.TotalHarvestableLoss))
+	m.row("Harvestable, short-term", Cash(s.ShortTermLoss))
+	m.row("Harvestable, long-term", Cash(s.LongTermLoss))
+	m.row("Disallowed by wash sales", Cash(s.DisallowedLoss))
 	if r.DisallowedForGood.Sign() != 0 {
-		m.row("Disallowed for good", cash(r.DisallowedForGood))
+		m.row("Disallowed for good", Cash(r.DisallowedForGood))
 	}
 	if n := r.Net; n != nil {
-		m.row("Realized this year, short-term", cash(n.Realized.ShortTerm))
-		m.row("Realized this year, long-term", cash(n.Realized.LongTerm))
-		m.row("Losses carried over, short-term", cash(n.Realized.CarryoverShort))
-		m.row("Losses carried over, long-term", cash(n.Realized.CarryoverLong))
+		m.row("Realized this year, short-term", Cash(n.Realized.ShortTerm))
+		m.row("Realized this year, long-term", Cash(n.Realized.LongTerm))
+		m.row("Losses carried over, short-term", Cash(n.Realized.CarryoverShort))
+		m.row("Losses carried over, long-term", Cash(n.Realized.CarryoverLong))
 	}
-	m.row("Net of the year after harvest", cash(s.NetAfterHarvest))
-	m.row("Annual deduction limit", cash(s.DeductionLimit))
+	m.row("Net of the year after harvest", Cash(s.NetAfterHarvest))
+	m.row("Annual deduction limit", Cash(s.DeductionLimit))
 	if n := r.Net; n != nil {
-		m.row("Carried into the next year", cash(n.Carryforward))
+		m.row("Carried into the next year", Cash(n.Carryforward))
 	}
 	m.candidates(r.Candidates)
 	m.lots(r)
@@ -106,8 +106,8 @@ func (m *markdown) candidates(candidates []HarvestCandidate) {
 		if c.HoldingPeriod == "long_term" {
 			long = "yes" // LongTermFrom of inherited shares may be in the future
 		}
-		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), cash(c.UnrealizedLoss),
-			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, cash(c.DisallowedLoss), c.CleanDate)
+		m.row(cmp.Or(strings.TrimSpace(c.Ticker), "unknown"), c.AccountID, c.LotDate, c.Shares.String(), Cash(c.UnrealizedLoss),
+			fmt.Sprintf("%.1f", brief.Finite(float64(c.LossPct), 0)), long, Cash(c.DisallowedLoss), c.CleanDate)
 	}
 	if slices.ContainsFunc(candidates, func(c HarvestCandidate) bool { return c.PricePer == "contract" }) {
 		m.paragraph("Shares of an option are contracts, and its price is per contract.")
@@ -119,10 +119,7 @@ func (m *markdown) candidates(candidates []HarvestCandidate) {
 func (m *markdown) sales(candidates []HarvestCandidate) {
 	title := "## How to sell them"
 	for _, c := range candidates {
-		how := c.Advice
-		if !c.IdentifyLot && c.PlainSale != nil && c.PlainSale.Gain != nil && !c.PlainSale.Shares.Equal(c.Shares) {
-			how = fmt.Sprintf("%s sells other lots first: selling %s realizes %s", c.LotMethod, c.PlainSale.Shares, cash(*c.PlainSale.Gain))
-		}
+		how := c.HowToSell()
 		if how == "" {
 			continue
 		}
@@ -135,12 +132,20 @@ func (m *markdown) sales(candidates []HarvestCandidate) {
 	}
 }
 
+// HowToSell returns what a candidate needs besides a sale of its shares, or nothing.
+func (c HarvestCandidate) HowToSell() string {
+	if !c.IdentifyLot && c.PlainSale != nil && c.PlainSale.Gain != nil && !c.PlainSale.Shares.Equal(c.Shares) {
+		return fmt.Sprintf("%s sells other lots first: selling %s realizes %s", c.LotMethod, c.PlainSale.Shares, Cash(*c.PlainSale.Gain))
+	}
+	return c.Advice
+}
+
 func (m *markdown) lots(r HarvestResult) {
 	if len(r.NotReached) > 0 {
 		m.paragraph("## Lots at a loss that a sale would not sell first")
 		m.table("Ticker", "Account", "Bought", ">Shares", ">Loss", "To realize it")
 		for _, l := range r.NotReached {
-			m.row(l.Ticker, l.AccountID, l.LotDate, l.Shares.String(), cash(l.UnrealizedLoss), l.Advice)
+			m.row(l.Ticker, l.AccountID, l.LotDate, l.Shares.String(), Cash(l.UnrealizedLoss), l.Advice)
 		}
 	}
 	if len(r.LotsMissing) > 0 || len(r.LotsNotHeld) > 0 {
@@ -178,7 +183,7 @@ func (m *markdown) washSales(r HarvestResult) {
 		m.paragraph("## Past wash sales")
 		m.table("Sold", "Account", "Ticker", ">Shares", ">Loss", ">Disallowed", ">Lost for good")
 		for _, w := range r.RealizedWashSales {
-			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), cash(w.Loss), cash(w.DisallowedLoss), cash(w.PermanentLoss))
+			m.row(w.SaleDate, w.Account, w.Ticker, w.Shares.String(), Cash(w.Loss), Cash(w.DisallowedLoss), Cash(w.PermanentLoss))
 		}
 	}
 	if len(r.NotUnderstood) > 0 {
@@ -197,8 +202,8 @@ func (m *markdown) washSales(r HarvestResult) {
 	}
 }
 
-// cash returns an amount with its sign and cents.
-func cash(a Amount) string {
+// Cash returns an amount with its sign, a dollar sign and cents.
+func Cash(a Amount) string {
 	text := "$" + text.Group(a.Abs().Rescale(2).String())
 	if a.IsNeg() {
 		return "-" + text
@@ -206,8 +211,8 @@ func cash(a Amount) string {
 	return text
 }
 
-// signed returns a fraction in percent or percentage points with its sign, or "–" if it is not known.
-func signed(n *brief.Number, unit string) string {
+// Signed returns a fraction in percent or percentage points with its sign, or "–" if it is not known.
+func Signed(n *brief.Number, unit string) string {
 	if n == nil {
 		return "–"
 	}

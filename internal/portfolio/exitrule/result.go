@@ -88,6 +88,8 @@ type Signal struct {
 	Deviation float64
 	// Gap is the difference between Return and the value below which the rule triggers: the mean, or 0 for regime_check.
 	Gap float64
+	// TriggerClose is the plain close of Month below which momentum_exit triggers; 0 for regime_check.
+	TriggerClose float64
 	// Months are the returns that were used, oldest first; for regime_check the mean returns of the basket.
 	Months []MonthReturn
 }

@@ -63,7 +63,24 @@ func (m *market) momentum(ticker string, rule Rule) (Signal, error) {
 	}
 	signal := momentumOf(returns)
 	signal.Month, signal.Months = last.String(), monthReturns(last, returns)
+	if signal.TriggerClose, err = s.triggerClose(last, signal); err != nil {
+		return Signal{}, err
+	}
 	return signal, signal.checkFinite()
+}
+
+// triggerClose returns the plain close of a month with which its return would be the mean. It is scaled from the close that the month has,
+// because the returns may be those of adjusted closes.
+func (s *series) triggerClose(m month, signal Signal) (float64, error) {
+	r, err := s.closeOf(m)
+	if err != nil {
+		return 0, err
+	}
+	price, ok := r.close.Float64()
+	if !ok {
+		return 0, fmt.Errorf("the price of %s on %s, %s, is out of range: correct it", s.ticker, r.day, r.close)
+	}
+	return price * (1 + signal.Mean) / (1 + signal.Return), nil
 }
 
 // momentumOf compares the last return with the mean of those before it.
@@ -171,7 +188,7 @@ func monthReturns(last month, returns []float64) []MonthReturn {
 
 // checkFinite refuses numbers that JSON cannot represent.
 func (s Signal) checkFinite() error {
-	for _, f := range []float64{s.Return, s.Mean, s.Deviation, s.Gap, s.Severity} {
+	for _, f := range []float64{s.Return, s.Mean, s.Deviation, s.Gap, s.Severity, s.TriggerClose} {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			return fmt.Errorf("the prices up to %s do not give a finite return: look for wrong prices", s.Month)
 		}

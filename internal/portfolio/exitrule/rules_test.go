@@ -2,9 +2,11 @@ package exitrule
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/govalues/decimal"
 	"pgregory.net/rapid"
 
 	"signalbox/internal/testkit/property"
@@ -53,6 +55,36 @@ func TestMomentumCheckValues(t *testing.T) {
 			wantDecimal(t, "sell quantity", result.Sizing.SellQuantity, test.sell)
 			wantClose(t, "gap of the sizing", result.Sizing.GapPP, test.gapPP)
 		})
+	}
+}
+
+// TestTriggerClose sets the close of the last month just above and below the close at which the rule triggers, also if the returns are those of adjusted
+// closes.
+func TestTriggerClose(t *testing.T) {
+	for _, adjusted := range []bool{false, true} {
+		prices := monthly(t, "0.10", "0.08", "0.12", "0.05")
+		for i := range prices {
+			if adjusted {
+				prices[i].Adjusted = prices[i].Close
+				prices[i].Close = dec([]string{"400", "450", "500", "550", "600"}[i])
+			}
+		}
+		last := &prices[len(prices)-1]
+		trigger := Evaluate(hundred(momentumConfig(), prices)).Signals[0].TriggerClose
+		before, _ := last.Close.Float64()
+		for factor, want := range map[float64]bool{0.9999: true, 1.0001: false} {
+			close, scale := trigger*factor, trigger*factor/before
+			moved := *last
+			moved.Close = decimal.MustParse(strconv.FormatFloat(close, 'f', 9, 64))
+			if adjusted {
+				f, _ := last.Adjusted.Float64()
+				moved.Adjusted = decimal.MustParse(strconv.FormatFloat(f*scale, 'f', 9, 64))
+			}
+			signal := Evaluate(hundred(momentumConfig(), append(prices[:len(prices)-1:len(prices)-1], moved))).Signals[0]
+			if signal.Status != StatusOK || signal.Triggered != want {
+				t.Errorf("adjusted %t, close %g of %g: %+v, want triggered %t", adjusted, close, trigger, signal, want)
+			}
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func (h *harvest) findRecent() {
 	h.recent = make(map[market]*recentPurchases)
 	var lots []int
 	for i := range b.Lots {
-		if b.Lots[i].free && b.Lots[i].LotDate >= b.AsOf-washDays {
+		if b.Lots[i].free && b.Lots[i].LotDate >= b.AsOf-WashDays {
 			lots = append(lots, i)
 		}
 	}
@@ -123,5 +123,5 @@ func (h *harvest) sellAlone(c *Candidate, l *Lot, recent *recentPurchases) {
 	if all == sameEnd {
 		last = same - 1
 	}
-	c.CleanFrom = recent.purchases[last].cause.Date + washDays + 1
+	c.CleanFrom = recent.purchases[last].cause.Date + WashDays + 1
 }

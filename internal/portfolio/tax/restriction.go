@@ -14,7 +14,7 @@ func (h *harvest) restrict() {
 	after := make(map[market]Date)
 	for i := range h.result.Candidates {
 		if t := b.Lots[h.result.Candidates[i].lot].ticker; !t.crypto {
-			after[t.market()] = b.AsOf + washDays + 1
+			after[t.market()] = b.AsOf + WashDays + 1
 		}
 	}
 	h.result.DoNotBuy, h.result.DoNotBuyNow = restrictions(after), restrictions(b.restricted)

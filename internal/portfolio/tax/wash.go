@@ -8,8 +8,8 @@ import (
 	"github.com/govalues/decimal"
 )
 
-// washDays is the largest number of days between a loss and a purchase that replaces what was sold.
-const washDays = 30
+// WashDays is the largest number of days between a loss and a purchase that replaces what was sold.
+const WashDays = 30
 
 // dayLoss is a sale at a loss, to be matched at the end of its day.
 type dayLoss struct {
@@ -79,9 +79,9 @@ func (f *fold) matchLoss(m *matching) {
 		p, this := e.Value.(*purchase), e
 		e = e.Next()
 		switch {
-		case p.Date > f.today+washDays:
+		case p.Date > f.today+WashDays:
 			return
-		case p.Date < f.today-washDays || f.exhausted(p):
+		case p.Date < f.today-WashDays || f.exhausted(p):
 			purchases.Remove(this)
 		case p == m.lot.purchase:
 			// The rest of a lot does not replace what was sold of it.
@@ -187,12 +187,12 @@ func (f *fold) listReplacement(w *WashSale, p *purchase, shares decimal.Decimal)
 // restrict records for each loss of today until when a purchase would make it a wash sale, if that is after the day of the
 // book. Shares that have a replacement already cannot be replaced again.
 func (f *fold) restrict() {
-	if f.today < f.book.AsOf-washDays {
+	if f.today < f.book.AsOf-WashDays {
 		return
 	}
 	for _, l := range f.losses {
 		if s := &f.book.Sales[l.sale]; s.DisallowedShares.Cmp(s.Quantity) < 0 {
-			f.book.restricted[l.lot.holding.ticker.market()] = f.today + washDays + 1
+			f.book.restricted[l.lot.holding.ticker.market()] = f.today + WashDays + 1
 		}
 	}
 }
