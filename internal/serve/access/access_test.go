@@ -17,11 +17,11 @@ import (
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func TestScopes(t *testing.T) {
-	scopes := []Scope{Read, Answer, Operate, Session("s-1"), Session("s-2")}
+	scopes := []Scope{Read, Private, Answer, Operate, Session("s-1"), Session("s-2")}
 	allowed := map[Scope][]Scope{
 		Public:         nil,
-		Read:           {Read},
-		Answer:         {Read, Answer},
+		Read:           {Read, Private},
+		Answer:         {Read, Private, Answer},
 		Operate:        scopes,
 		Session("s-1"): {Session("s-1")},
 	}
@@ -39,7 +39,7 @@ func TestScopes(t *testing.T) {
 			t.Errorf("scope %q does not allow what everyone may do", has)
 		}
 	}
-	for _, bad := range []string{"", "all", "READ", "session:", "session:../x", "session:a b"} {
+	for _, bad := range []string{"", "all", "READ", "private", "session:", "session:../x", "session:a b"} {
 		if s, err := ParseScope(bad); err == nil {
 			t.Errorf("ParseScope(%q) = %q, want an error", bad, s)
 		}
@@ -177,6 +177,13 @@ func TestCheck(t *testing.T) {
 		{name: "read on loopback", host: here, needed: Read, public: true, want: 200},
 		{name: "read elsewhere", host: here, needed: Read, want: 401},
 		{name: "read with a token", host: here, needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
+		{name: "private on loopback", host: here, needed: Private, public: true, want: 401},
+		{name: "private by a name of the box", host: "box-1.localhost:7700", needed: Private, public: true, want: 401},
+		{name: "private with a token", host: here, needed: Private, public: true, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
+		{name: "private with a cookie", host: here, needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie}, want: 200},
+		{name: "private with an old cookie", host: here, needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=old"}, want: 401},
+		{name: "private with the token of a session", host: here, needed: Private, public: true, headers: map[string]string{"Authorization": secrets[Session("s-1")]}, want: 403},
+		{name: "private with the secret of a lease", host: here, needed: Private, public: true, headers: map[string]string{"Authorization": "Bearer secret-x"}, want: 403},
 		{name: "read by localhost", host: "localhost:7700", needed: Read, public: true, want: 200},
 		{name: "read by IPv6", host: "[::1]:7700", needed: Read, public: true, want: 200},
 		{name: "read by a name of the box", host: "box-1.localhost:7700", needed: Read, public: true, want: 200},

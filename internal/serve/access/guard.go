@@ -3,7 +3,7 @@
 // A request is allowed if it names this server in its Host header, does not come from a page of another origin, and has a token whose
 // scope includes what it needs. Checking the Host stops DNS rebinding: a web page can make a browser connect to 127.0.0.1, but not send
 // another name than its own. Every request that changes something needs a token, even on loopback, because the shell of an agent can
-// connect to it. Reading needs none on loopback, if the server is told so.
+// connect to it. Reading needs none on loopback, if the server is told so, except for what is private.
 //
 // Tokens have scopes and are stored as digests. A browser logs in by a link that works once, and then has a cookie.
 package access
@@ -122,7 +122,7 @@ func (g *Guard) Check(r *http.Request, needed Scope, writes bool) (Caller, error
 	case caller.LeaseSecret != "":
 		return Caller{}, denied(http.StatusForbidden, "the secret of a lease is only for the operations of its session")
 	case caller.Scope != Public:
-		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+string(caller.Scope)+", and this needs "+string(needed))
+		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+string(caller.Scope)+", and this needs "+string(needed.OfToken()))
 	case needed == Read && !writes && g.opts.PublicReads && g.isLoopbackName(r.Host):
 		return Caller{Scope: Read}, nil
 	}

@@ -15,6 +15,9 @@ const (
 	Public Scope = ""
 	// Read allows reading everything in the box, including transcripts.
 	Read Scope = "read"
+	// Private is needed for reading what is not about the work, such as a portfolio. Read includes it, but nobody has it without a token: agents
+	// can connect to loopback. No token has it.
+	Private Scope = "private"
 	// Answer allows answering questions, approving and rejecting merges, and giving words to agents.
 	Answer Scope = "answer"
 	// Operate allows everything, including opening work, claiming it in any role, and cancelling the run.
@@ -54,7 +57,7 @@ func (s Scope) Allows(needed Scope) bool {
 // rank orders the scopes that include each other. It is 0 for those of sessions, which only Operate includes.
 func (s Scope) rank() int {
 	switch s {
-	case Read:
+	case Read, Private:
 		return 1
 	case Answer:
 		return 2
@@ -62,6 +65,14 @@ func (s Scope) rank() int {
 		return 3
 	}
 	return 0
+}
+
+// OfToken returns the least scope of a token that allows a request which needs s.
+func (s Scope) OfToken() Scope {
+	if s == Private {
+		return Read
+	}
+	return s
 }
 
 func (s Scope) isSession() bool { return strings.HasPrefix(string(s), sessionPrefix) }
