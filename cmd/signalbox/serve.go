@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
+	"signalbox/internal/portfolio"
 	"signalbox/internal/run/publish"
 	"signalbox/internal/run/show"
 	"signalbox/internal/serve"
@@ -120,6 +121,7 @@ func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, 
 		Publish: publisher.Run,
 		API:     api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
 		Project: projectName(root), Hosts: hosts, PublicReads: public, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
+		Portfolio: func() *portfolio.Desk { return p.desk(dataFlag{}, f) },
 	})
 	if err != nil {
 		return nil, err

@@ -26,6 +26,8 @@ func TestWithoutScripting(t *testing.T) {
 		"/work/T3":        "Sessions",
 		"/work/T5/diff":   "calc_file()",
 		"/work/T3/log":    "The test fails: the product is always 0.",
+		"/portfolio":      "Harvestable loss",
+		"/portfolio/SLV":  "STRONG EXIT",
 		"/work/T99":       "That did not work",
 		"/login?link=sbx": "Log in on this device",
 	} {

@@ -10,6 +10,8 @@ var pages = []struct {
 	name, path string
 	// fails means that the page itself is an error.
 	fails bool
+	// private means that a visitor is asked to log in.
+	private bool
 	// calm means that the page has nothing that changes.
 	calm bool
 }{
@@ -28,6 +30,11 @@ var pages = []struct {
 	{name: "diff", path: "/work/T5/diff", calm: true},
 	{name: "log", path: "/work/T3/log"},
 	{name: "no log", path: "/work/T6/log"},
+	{name: "portfolio", path: "/portfolio", calm: true, private: true},
+	{name: "harvest on a day", path: "/portfolio?as_of=2026-03-20&sort_by=loss_pct&no_wash_sale_check=on", calm: true, private: true},
+	{name: "position", path: "/portfolio/SLV", calm: true, private: true},
+	{name: "position in two accounts", path: "/portfolio/VOO", calm: true, private: true},
+	{name: "position without rules", path: "/portfolio/MSFT", calm: true, private: true},
 	{name: "login", path: "/login", calm: true},
 	{name: "login link", path: "/login?link=sbx_x", calm: true},
 	{name: "error", path: "/work/T99", fails: true, calm: true},
@@ -64,9 +71,15 @@ func TestPages(t *testing.T) {
 					p.look(t, "structure", "structure()")
 					p.size(390, 844)
 					p.look(t, "phone", "phone()")
-					if page.fails {
+					switch {
+					case page.fails:
 						p.noFaults(t, "404 (Not Found)")
-					} else {
+					case page.private && who.name == "visitor":
+						p.noFaults(t, "401 (Unauthorized)")
+						if got := p.text("h1"); got != "Log in" {
+							t.Errorf("a visitor sees %q", got)
+						}
+					default:
 						p.noFaults(t)
 					}
 				})

@@ -21,13 +21,14 @@ var update = flag.Bool("update", false, "write the pictures in docs/pictures/das
 const (
 	pictures = "../../docs/pictures/dashboard"
 	// How large a picture, and all of them, may be.
-	maxPicture, maxPictures = 60 << 10, 800 << 10
+	maxPicture, maxPictures = 90 << 10, 1200 << 10
 )
 
 // screenshots are the pictures in the documentation.
 var screenshots = []struct{ name, path string }{
 	{"inbox", "/"}, {"board", "/board"}, {"run", "/run"}, {"crew", "/crew"}, {"cost", "/cost"}, {"ledger", "/ledger"}, {"event", "/ledger/30"},
 	{"task", "/work/T3"}, {"diff", "/work/T5/diff"}, {"log", "/work/T3/log"},
+	{"portfolio", "/portfolio?min_loss=150#harvest"}, {"calendar", "/portfolio?min_loss=150#calendar"}, {"position", "/portfolio/SLV"},
 }
 
 // TestScreenshots checks that every picture exists, is small, and is shown in the documentation. With -update it takes them.

@@ -38,6 +38,8 @@ type scene struct {
 	settings string
 	// files are added to the project.
 	files map[string]string
+	// portfolio means that there is the example portfolio.
+	portfolio bool
 	// play is called after the run has stopped, because everything waits for the human. Nil means that nothing is run at all.
 	play func(*stage) error
 }
@@ -46,7 +48,8 @@ type scene struct {
 // others.
 func demoScene() scene {
 	return scene{
-		settings: "approve: merge\nbudget: {run: {cost: 2.50}}\n",
+		portfolio: true,
+		settings:  "approve: merge\nbudget: {run: {cost: 2.50}}\n",
 		script: `on developer T3 attempt 2:
     run sh test.sh
     say The test fails: the product is always 0.
@@ -106,6 +109,7 @@ func setUp(dir string, of scene) (*stage, error) {
 	s := &stage{dir: dir, project: filepath.Join(dir, "calc")}
 	s.env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + mkdir(filepath.Join(dir, "home")), "TMPDIR=" + mkdir(filepath.Join(dir, "tmp")), "USER=ann", "LANG=C.UTF-8",
 		"TZ=UTC", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ann", "GIT_AUTHOR_EMAIL=ann@example.org", "GIT_COMMITTER_NAME=Ann", "GIT_COMMITTER_EMAIL=ann@example.org"}
+	s.env = append(s.env, "SIGNALBOX_PORTFOLIO="+s.portfolio()) // beside the project, so that agents do not commit it
 	if err := s.write(of); err != nil {
 		return nil, err
 	}
@@ -119,6 +123,9 @@ func setUp(dir string, of scene) (*stage, error) {
 	}
 	return s, s.serve("127.0.0.1:0")
 }
+
+// portfolio returns the folder of the portfolio.
+func (s *stage) portfolio() string { return filepath.Join(s.dir, "portfolio") }
 
 func mkdir(dir string) string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -151,6 +158,11 @@ func (s *stage) write(of scene) error {
 	}
 	for _, args := range [][]string{{"git", "init", "-q", "-b", "main"}, {"git", "add", "-A"}, {"git", "commit", "-q", "-m", "a calculator"}, {program, "init"}} {
 		if _, err := s.command(args[0], args[1:]...); err != nil {
+			return err
+		}
+	}
+	if of.portfolio {
+		if _, err := s.signalbox("portfolio", "init", s.portfolio()); err != nil {
 			return err
 		}
 	}

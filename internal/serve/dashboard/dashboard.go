@@ -15,12 +15,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/portfolio"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/transfer"
@@ -37,6 +39,9 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 type Options struct {
 	// Root is the folder of the project, and Name its name in titles.
 	Root, Name string
+	// Portfolio returns the desk of the portfolio, which need not exist. It is called for each page, since a portfolio may be created at any time. Nil
+	// means that the pages about it say how to begin.
+	Portfolio func() *portfolio.Desk
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -95,6 +100,8 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.page(mux, "GET /cost", access.Read, d.cost)
 	d.page(mux, "GET /ledger", access.Read, d.ledger)
 	d.page(mux, "GET /ledger/{seq}", access.Read, d.event)
+	d.heavyPage(mux, "GET /portfolio", access.Private, d.portfolio)
+	d.heavyPage(mux, "GET /portfolio/{ticker}", access.Private, d.position)
 	d.page(mux, "GET /login", access.Public, d.login)
 	d.form(mux, "POST /questions/{question}/answer", access.Answer, d.answer)
 	d.form(mux, "POST /work/{task}/approve", access.Answer, d.approve)
@@ -148,6 +155,15 @@ var navigation = []link{
 	{"crew", "/crew", "Crew"},
 	{"cost", "/cost", "Cost"},
 	{"ledger", "/ledger", "Ledger"},
+}
+
+// navigationOf returns the pages that a caller may see, and that have something to show.
+func (d *Dashboard) navigationOf(caller access.Caller) []link {
+	pages := slices.Clone(navigation)
+	if d.showsPortfolio(caller) {
+		pages = append(pages, link{"portfolio", "/portfolio", "Portfolio"})
+	}
+	return pages
 }
 
 // frame is what every page has. A template can define "head" for a script or style sheet of its own.
@@ -238,7 +254,7 @@ func backTo(path string) string {
 
 // render writes a page.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
-	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Pages: navigation, Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
+	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Pages: d.navigationOf(caller), Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
 	if v.template != "login" {
 		st, err := v.known, error(nil)
 		if st == nil {

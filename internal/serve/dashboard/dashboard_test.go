@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/portfolio"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
@@ -41,6 +42,8 @@ type stage struct {
 	held  map[string]rules.Answer
 	// commit is that of every task.
 	commit string
+	// desk is that of the portfolio; nil means that there is none.
+	desk *portfolio.Desk
 
 	dashboard *Dashboard
 	mux       *http.ServeMux
@@ -66,7 +69,7 @@ func newStageIn(t testing.TB, folder, commit string) *stage {
 	t.Cleanup(func() { b.Close() })
 	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, commit: commit}
 	s.perform()
-	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText})
+	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText, Portfolio: func() *portfolio.Desk { return s.desk }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/brief"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
@@ -32,6 +34,14 @@ func functions(now func() time.Time) template.FuncMap {
 		"plural":    text.Count,
 		"title":     phaseTitle,
 		"percent":   percent,
+		"cash":      answer.Cash,
+		"signed":    answer.Signed,
+		"join":      strings.Join,
+		"severity":  severityLamp,
+		"fixed": func(places int, n *brief.Number) string {
+			return strconv.FormatFloat(brief.Finite(float64(*n), 0), 'f', places, 64)
+		},
+		"price": func(n *brief.Number) string { return priceText(brief.Finite(float64(*n), 0)) },
 	}
 }
 
@@ -56,6 +66,19 @@ func lamp(c inspect.Condition) string {
 		return "good"
 	}
 	return "off"
+}
+
+// severityLamp returns the colour of the lamp of a flag.
+func severityLamp(s brief.Severity) string {
+	switch s {
+	case brief.Error:
+		return "bad"
+	case brief.Warning:
+		return "ask"
+	case brief.Success:
+		return "good"
+	}
+	return "working"
 }
 
 // standing returns the condition of the run in words.
