@@ -27,10 +27,11 @@ import (
 const (
 	headerTimeout   = 10 * time.Second // for reading the headers of a request
 	readTimeout     = time.Minute      // for reading a whole request
+	writeTimeout    = time.Minute      // for an answer; what may take longer extends it
 	idleTimeout     = 2 * time.Minute  // of a connection without requests
 	shutdownTimeout = 5 * time.Second  // for requests that are being answered
 	maxHeader       = 64 << 10
-	maxConnections  = 4096
+	maxConnections  = 4096 // unless the options say otherwise
 )
 
 // Options configures a server.
@@ -53,6 +54,8 @@ type Options struct {
 	Publish func(context.Context)
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
+	// MaxConnections is how many connections may be open at once; 0 means 4096.
+	MaxConnections int
 }
 
 // Server serves an open box.
@@ -71,6 +74,9 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	if opts.API.Log == nil {
 		opts.API.Log = opts.Log
 	}
+	if opts.MaxConnections == 0 {
+		opts.MaxConnections = maxConnections
+	}
 	s := &Server{box: b, hub: stream.NewHub(b.Journal, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
 	guard := access.NewGuard(access.NewStore(b.Dir), &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Box: b.ID(), Now: opts.API.Now})
 	a, err := api.New(b, guard, s.hub, &opts.API)
@@ -88,7 +94,9 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.metrics(w, r, guard) })
 	if opts.MCP != nil {
 		s.mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).SetReadDeadline(time.Time{}) // it has streams, and a limit of its own for bodies
+			deadlines := http.NewResponseController(w)
+			deadlines.SetReadDeadline(time.Time{})  // it has a limit of its own for bodies
+			deadlines.SetWriteDeadline(time.Time{}) // it has streams
 			opts.MCP.ServeHTTP(w, r)
 		})
 	}
@@ -148,8 +156,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if s.opts.Publish != nil {
 		background.Go(func() { s.opts.Publish(ctx) })
 	}
-	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, TLSConfig: s.opts.TLS,
-		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
+	limited := newLimitedListener(l, s.opts.MaxConnections)
+	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		TLSConfig: s.opts.TLS, ConnState: limited.setState, BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(stopped)
@@ -160,11 +169,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 	})
 	var err error
-	l = &limitedListener{Listener: l, open: make(chan struct{}, maxConnections), closed: make(chan struct{})}
 	if s.opts.TLS != nil {
-		err = server.ServeTLS(l, "", "")
+		err = server.ServeTLS(limited, "", "")
 	} else {
-		err = server.Serve(l)
+		err = server.Serve(limited)
 	}
 	if !stop() {
 		<-stopped

@@ -96,9 +96,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 	if err == nil && o.ofSession {
 		err = a.checkSession(r.PathValue("session"), caller)
 	}
+	if err != nil {
+		transfer.DropBody(w, r)
+	}
 	if err == nil && o.heavy {
 		if err = a.heavy.Enter(r.Context()); err == nil {
 			defer a.heavy.Leave()
+			transfer.TakeTime(w)
 		}
 	}
 	if err == nil {

@@ -233,7 +233,11 @@ func component(name string) *jsonschema.Schema {
 }
 
 // serveDocument serves the OpenAPI document.
-func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) {
+func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
+	if err := a.guard.CheckHost(r); err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	w.Header().Set("Content-Type", mediaJSON)
 	w.Write(a.document)
 }

@@ -147,7 +147,11 @@ func decodeBody(w http.ResponseWriter, r *http.Request, in any) error {
 	deadlines := http.NewResponseController(w)
 	deadlines.SetReadDeadline(time.Now().Add(bodyTimeout)) // if that is not supported, the server's own limits apply
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	deadlines.SetReadDeadline(time.Time{})
+	if err == nil {
+		deadlines.SetReadDeadline(time.Time{}) // otherwise, it would cancel the request while that is carried out
+	} else {
+		transfer.DropBody(w, r)
+	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		return &access.DeniedError{Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("the request is too large: %d bytes is the limit", maxBody)}
 	}

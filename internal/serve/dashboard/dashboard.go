@@ -115,7 +115,7 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	mux.Handle("GET /static/", d.headers(http.StripPrefix("/static/", http.FileServerFS(static))))
+	mux.Handle("GET /static/{file}", d.headers(http.StripPrefix("/static/", http.FileServerFS(static))))
 }
 
 // headers sets the headers of every answer.
@@ -205,6 +205,7 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 		if err == nil && limit != nil {
 			if err = limit.Enter(r.Context()); err == nil {
 				defer limit.Leave()
+				transfer.TakeTime(w)
 			}
 		}
 		if err == nil {

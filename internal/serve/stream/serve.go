@@ -24,6 +24,8 @@ const (
 	heartbeat = 15 * time.Second
 	// writeTimeout is how long a client may take to read what is sent. A client that is cut off resumes from its last event.
 	writeTimeout = 30 * time.Second
+	// sendBytes is how many bytes are collected before they are sent, which bounds the memory for a client that does not read.
+	sendBytes = 64 << 10
 	// retryMillis is how long a browser waits before it connects again.
 	retryMillis = 1000
 )
@@ -50,17 +52,21 @@ func (h *Hub) Serve(ctx context.Context, w http.ResponseWriter, after uint64, f 
 		return err
 	}
 	var buf bytes.Buffer
+	var entries []Entry
 	for {
-		entries, err := h.nextWithin(ctx, after, heartbeat)
-		if err != nil {
-			return err
+		if len(entries) == 0 {
+			var err error
+			if entries, err = h.nextWithin(ctx, after, heartbeat); err != nil {
+				return err
+			}
 		}
 		buf.Reset()
-		for i := range entries {
-			after = entries[i].Seq
-			if f.matches(&entries[i]) {
-				writeEvent(&buf, &entries[i])
+		for len(entries) > 0 && buf.Len() < sendBytes {
+			after = entries[0].Seq
+			if f.matches(&entries[0]) {
+				writeEvent(&buf, &entries[0])
 			}
+			entries = entries[1:]
 		}
 		if buf.Len() == 0 {
 			// An event without data only sets the id from which a client resumes.

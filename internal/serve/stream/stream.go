@@ -31,8 +31,9 @@ const (
 	// keptEvents and keptBytes bound what the hub keeps in memory.
 	keptEvents = 4096
 	keptBytes  = 8 << 20
-	// atOnce is the most events that Next returns.
-	atOnce = 256
+	// atOnce is the most events that Next returns. Of those that are not in memory, it returns no more than about readBytes.
+	atOnce    = 256
+	readBytes = 128 << 10
 )
 
 // Hub distributes events. Its methods are safe for concurrent use.
@@ -153,11 +154,13 @@ func (h *Hub) read(ctx context.Context, after uint64) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]Entry, len(events))
-	for i := range events {
-		if entries[i], err = newEntry(&events[i]); err != nil {
+	var entries []Entry
+	for i, size := 0, 0; i < len(events) && size < readBytes; i++ {
+		entry, err := newEntry(&events[i])
+		if err != nil {
 			return nil, err
 		}
+		entries, size = append(entries, entry), size+len(entry.JSON)
 	}
 	return entries, nil
 }

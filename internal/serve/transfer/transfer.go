@@ -50,6 +50,17 @@ func (s *Slots) Enter(ctx context.Context) error {
 // Leave returns a slot.
 func (s *Slots) Leave() { <-s.taken }
 
+// TakeTime lets an answer begin later than the server's limit for answers allows. Use a Writer to write it.
+func TakeTime(w http.ResponseWriter) { http.NewResponseController(w).SetWriteDeadline(time.Time{}) }
+
+// DropBody makes the server close the connection after the answer, and not wait for the rest of the body of a request that is refused.
+func DropBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+		http.NewResponseController(w).SetReadDeadline(time.Now())
+	}
+}
+
 // Writer writes to a client in chunks. Each must be read in time, so that a client that does not read is dropped.
 type Writer struct{ http.ResponseWriter }
 
