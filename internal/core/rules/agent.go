@@ -66,6 +66,23 @@ const (
 	FailProgram FailCause = "program" // its program is missing, or cannot be started
 )
 
+// InWords returns why an agent cannot work, for people.
+func (c FailCause) InWords() string {
+	switch c {
+	case FailRateLimit:
+		return "rate limit"
+	case FailCrash:
+		return "it keeps crashing"
+	case FailLogin:
+		return "login refused"
+	case FailServer:
+		return "no answer from its server"
+	case FailProgram:
+		return "its program does not start"
+	}
+	return string(c)
+}
+
 // How long an agent waits after a rate limit.
 const (
 	defaultLimit = 5 * time.Minute            // if the service does not say, or says more than maxLimit

@@ -93,10 +93,7 @@ func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) 
 	b.Engine.View(func(s *rules.State) {
 		task := NewTask(s, w, now)
 		d.Task = &task
-		if use, ok := s.TaskBudget(w); ok {
-			budget := budgetUse(use)
-			d.Budget = &budget
-		}
+		d.Budget = TaskBudget(s, w)
 		if policy, _ := s.Policy(); !policy.Shared && (w.Task.Kind == rules.KindTask || w.Task.Kind == rules.KindRemediation) && w.Phase != signalbox.PhaseCompleted {
 			d.Branch = workspace.Branch(w.ID)
 		}

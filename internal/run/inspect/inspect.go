@@ -301,6 +301,16 @@ func budgetUse(b rules.BudgetUse) BudgetUse {
 	return BudgetUse{b.Cap, b.Role, usageOf(b.Spent), Usage{Tokens: b.Budget.Tokens, CostMicros: b.Budget.CostMicros, Seconds: b.Budget.Time.Seconds()}, b.Paused}
 }
 
+// TaskBudget returns the use of the budget of a task, nil if it has none.
+func TaskBudget(s *rules.State, w *rules.Work) *BudgetUse {
+	use, ok := s.TaskBudget(w)
+	if !ok {
+		return nil
+	}
+	budget := budgetUse(use)
+	return &budget
+}
+
 func base(s *rules.State) Base {
 	b := Base{Commit: s.Base(), Accepted: s.AcceptedFailures()}
 	if red := s.RedBaseline(); red != nil {
@@ -393,9 +403,12 @@ func (st *Status) nameAgents(ctx context.Context, j Journal) error {
 		if worker == nil || !RunsAgent(worker.Role) {
 			continue
 		}
-		var err error
-		if worker.Agent, err = agentOf(ctx, j, st.Tasks[i].ID, worker.Epoch); err != nil {
+		started, err := startOf(ctx, j, st.Tasks[i].ID, worker.Epoch)
+		if err != nil {
 			return err
+		}
+		if worker.Agent = started.Agent; started.Sandbox.Mode != "" {
+			worker.Sandbox = &started.Sandbox
 		}
 	}
 	return nil

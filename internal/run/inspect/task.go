@@ -69,6 +69,8 @@ type Worker struct {
 	// Activity and Percent are from its last checkpoint.
 	Activity string `json:"activity,omitempty"`
 	Percent  int    `json:"percent,omitempty"`
+	// Sandbox is what its agent may do, and what enforces that; absent if it runs no agent, or before it has started.
+	Sandbox *rules.Sandbox `json:"sandbox,omitempty"`
 	// Lost means that its process was killed: the next run releases the task.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -244,20 +246,20 @@ const (
 	maxStartEvents = 4096
 )
 
-// agentOf returns the name of the agent that was started last under a lease, "" if none is found soon after the lease was granted.
-func agentOf(ctx context.Context, j Journal, work string, epoch uint64) (string, error) {
+// startOf returns the start of the agent under a lease, zero if none is found soon after the lease was granted.
+func startOf(ctx context.Context, j Journal, work string, epoch uint64) (rules.AgentStarted, error) {
 	for after := epoch; after < epoch+maxStartEvents; {
 		events, err := j.Read(ctx, after, readAtOnce)
 		if err != nil || len(events) == 0 {
-			return "", err
+			return rules.AgentStarted{}, err
 		}
 		for i := range events {
 			var started rules.AgentStarted
 			if e := &events[i]; e.Type == rules.TypeAgentStarted && e.Work == work && json.Unmarshal(e.Data, &started) == nil && started.Epoch == epoch {
-				return started.Agent, nil
+				return started, nil
 			}
 		}
 		after = events[len(events)-1].Seq
 	}
-	return "", nil
+	return rules.AgentStarted{}, nil
 }

@@ -95,8 +95,13 @@ func fitPixels(s string, pixels, size int, width picture.Ruler) string {
 	return picture.Escape(picture.FitPixels(s, pixels, size, width))
 }
 
-// path draws a line through cells: a curve from each to the next, and straight across the layers that it passes.
+// path draws a line through cells.
 func (l *layout) path(line []int) string {
+	return fmt.Sprintf("<path class=\"line\" marker-end=\"url(#plan-head)\" d=\"%s\"/>\n", l.curve(line))
+}
+
+// curve returns the path data of a line through cells: a curve from each to the next, and straight across the layers that it passes.
+func (l *layout) curve(line []int) string {
 	var d strings.Builder
 	from := &l.cells[line[0]]
 	x, y := from.x()+boxWidth, from.middle()
@@ -115,7 +120,7 @@ func (l *layout) path(line []int) string {
 			fmt.Fprintf(&d, " H%.1f", x)
 		}
 	}
-	return fmt.Sprintf("<path class=\"line\" marker-end=\"url(#plan-head)\" d=\"%s\"/>\n", d.String())
+	return d.String()
 }
 
 func (p *Plan) drawTask(b *strings.Builder, c *cell, color map[string]int, net *network) {

@@ -7,6 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
 )
 
 // trouble describes what went wrong.
@@ -19,7 +20,7 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 		return "also blocked by " + strings.Join(as[rules.BlockerAdded](e).On, ", "), ""
 	case rules.TypeUnknownSignalRecovery:
 		b := as[rules.UnknownSignalRecovery](e)
-		return d.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", lastActivity(b.Preview)
+		return d.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", inspect.LastActivity(b.Preview)
 	case rules.TypeAgentFailed:
 		b := as[rules.AgentFailed](e)
 		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), strings.ReplaceAll(b.Detail, "\n", "; ")
@@ -47,11 +48,7 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 
 // unavailable describes that an agent cannot work, and who takes over.
 func (d describer) unavailable(b rules.AgentUnavailable) (text, detail string) {
-	why := map[rules.FailCause]string{rules.FailRateLimit: "rate limit", rules.FailCrash: "it keeps crashing", rules.FailLogin: "login refused",
-		rules.FailServer: "no answer from its server", rules.FailProgram: "its program does not start"}[b.Cause]
-	if why == "" {
-		why = string(b.Cause)
-	}
+	why := b.Cause.InWords()
 	until := ""
 	if !b.Until.IsZero() {
 		until = " until " + b.Until.In(d.zone).Format("15:04")

@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
 )
 
 // report is one event in words. The text is not escaped, and parts of it may come from an agent.
@@ -105,7 +106,7 @@ func (r *reporter) lastLine(blob signalbox.Hash) string {
 	defer output.Close()
 	text, _ := io.ReadAll(io.LimitReader(output, maxOutputRead))
 	lines := strings.TrimSpace(string(text))
-	return clipped(strings.TrimSpace(lines[strings.LastIndexByte(lines, '\n')+1:]))
+	return inspect.ClipActivity(strings.TrimSpace(lines[strings.LastIndexByte(lines, '\n')+1:]))
 }
 
 // standingLine describes the standing of a run. It is empty while the run is working.

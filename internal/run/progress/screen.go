@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
@@ -34,12 +35,12 @@ type screen struct {
 	reported uint64 // the last event in the story; only the goroutine that follows the ledger uses it and the reporter
 
 	mu    sync.Mutex // guards what follows
-	live  map[string]activity
+	live  map[string]inspect.Activity
 	story []event
 }
 
 func newScreen(b *box.Box, o Options) *screen {
-	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]activity{}}
+	s := &screen{b: b, o: o, reporter: newReporter(b), reported: o.From, began: time.Now(), dark: true, colours: o.Getenv("NO_COLOR") == "", live: map[string]inspect.Activity{}}
 	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "GOOGLE_CLOUD_SHELL", "ConEmuANSI"} {
 		if value := o.Getenv(name); value != "" {
 			s.environ = append(s.environ, name+"="+value)
@@ -54,7 +55,7 @@ func (s *screen) Live(a crew.Activity) {
 	if a.Text == "" {
 		delete(s.live, a.Session)
 	} else {
-		s.live[a.Session] = s.live[a.Session].next(a.Text)
+		s.live[a.Session] = s.live[a.Session].Next(a.Text)
 	}
 	s.mu.Unlock()
 }
@@ -95,7 +96,7 @@ func (s *screen) view() (v view, seq uint64) {
 		}
 		live := map[string]string{}
 		for session, h := range s.live {
-			live[session] = h.text
+			live[session] = h.Text
 		}
 		seq = state.Seq()
 		v = newView(state, s.o.Title, s.began, time.Now(), live)

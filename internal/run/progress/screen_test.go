@@ -395,11 +395,11 @@ func TestScreenEndsWhenTheRunIsStopped(t *testing.T) {
 func TestActivityThatIsOver(t *testing.T) {
 	s := screenOn(t, boxWithPlan(t), io.Discard, nil, "")
 	s.Live(crew.Activity{Session: "s-1", Text: "setup: tools"})
-	if got := s.live["s-1"].text; got != "setup: tools" {
+	if got := s.live["s-1"].Text; got != "setup: tools" {
 		t.Errorf("%q", got)
 	}
 	s.Live(crew.Activity{Session: "s-1"})
 	if got, known := s.live["s-1"]; known {
-		t.Errorf("%q", got.text)
+		t.Errorf("%q", got.Text)
 	}
 }

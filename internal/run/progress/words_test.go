@@ -153,7 +153,7 @@ func TestLastLineOfWhatACheckPrinted(t *testing.T) {
 func TestPreviewOfAStream(t *testing.T) {
 	stream := `{"type":"system","subtype":"init"}` + "\n" + `{"type":"assistant","message":{"content":[{"type":"text","text":"I am done!"}]}}` + "\n" + `{"type":"resu`
 	for preview, want := range map[string]string{stream: "I am done!", "I am\ndone!": "I am\ndone!", `{"type":"system","subty`: ""} {
-		if got := lastActivity(preview); got != want {
+		if got := inspect.LastActivity(preview); got != want {
 			t.Errorf("%q: %q, want %q", preview, got, want)
 		}
 	}

@@ -54,6 +54,9 @@ type Dashboard struct {
 	guard *access.Guard
 	opts  Options
 	pages map[string]*template.Template
+	// costs has read what agents have used.
+	costs   inspect.CostReader
+	machine machineReader
 	// heavy is for the pages that need much memory, until they are written.
 	heavy *transfer.Slots
 }
@@ -97,7 +100,7 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.heavyPage(mux, "GET /work/{task}/log", access.Read, d.log)
 	d.page(mux, "GET /run", access.Read, d.run)
 	d.page(mux, "GET /crew", access.Read, d.crew)
-	d.page(mux, "GET /cost", access.Read, d.cost)
+	d.heavyPage(mux, "GET /cost", access.Read, d.cost)
 	d.page(mux, "GET /ledger", access.Read, d.ledger)
 	d.page(mux, "GET /ledger/{seq}", access.Read, d.event)
 	d.heavyPage(mux, "GET /portfolio", access.Private, d.portfolio)

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -235,34 +234,6 @@ func (d *Dashboard) log(ctx context.Context, r *http.Request) (view, error) {
 		page.Text, page.Cut = end.text()
 	}
 	return view{template: "log", title: "Log of " + w.ID, data: page}, nil
-}
-
-// costPage is what agents have used.
-type costPage struct {
-	Spending      inspect.Spending
-	Tasks         []inspect.Task
-	Roles, Agents []costRow
-}
-
-type costRow struct {
-	Name     string
-	Sessions int
-	inspect.Usage
-}
-
-func (d *Dashboard) cost(_ context.Context, _ *http.Request) (view, error) {
-	now := d.opts.Now()
-	var page costPage
-	d.box.Engine.View(func(s *rules.State) {
-		page.Spending = inspect.NewStatus(s, now).Spending
-		for w := range s.Works() {
-			if t := inspect.NewTask(s, w, now); t.Usage != (inspect.Usage{}) {
-				page.Tasks = append(page.Tasks, t)
-			}
-		}
-	})
-	slices.SortStableFunc(page.Tasks, func(a, b inspect.Task) int { return cmp.Compare(b.Usage.CostMicros, a.Usage.CostMicros) })
-	return view{template: "cost", title: "Cost", data: page}, nil
 }
 
 // ledgerPage is a part of the ledger.

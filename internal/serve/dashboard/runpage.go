@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -18,6 +19,11 @@ type runPage struct {
 	// Busy is how long agents worked, and Took how long the run has taken so far. Most is the most agents at the same time, of Slots.
 	Busy, Took  float64
 	Most, Slots int
+	Use         slotChart
+	// Plans are all plans, and Plan the one whose tasks are shown; "" means all. Graph is the picture of that plan, or of the current one.
+	Plans []inspect.Plan
+	Plan  string
+	Graph graph
 }
 
 // runRow is a task. Critical means that it is on the critical path: the chain of tasks that decided how long the run took.
@@ -27,16 +33,16 @@ type runRow struct {
 	Y         int
 }
 
-func (d *Dashboard) run(_ context.Context, _ *http.Request) (view, error) {
+func (d *Dashboard) run(_ context.Context, r *http.Request) (view, error) {
 	now := d.opts.Now()
-	var page runPage
+	page := runPage{Plan: r.URL.Query().Get("plan")}
 	var spans []span
 	d.box.Engine.View(func(s *rules.State) {
 		policy, _ := s.Policy()
-		page.Slots = policy.Slots
+		page.Slots, page.Plans = policy.Slots, inspect.NewStatus(s, now).Plans
 		var works []*rules.Work
 		for w := range s.Works() {
-			if len(w.Tenures()) > 0 {
+			if len(w.Tenures()) > 0 && (page.Plan == "" || w.Task != nil && w.Task.Plan == page.Plan) {
 				works = append(works, w)
 			}
 		}
@@ -48,9 +54,11 @@ func (d *Dashboard) run(_ context.Context, _ *http.Request) (view, error) {
 				spans = append(spans, tenureSpan(w, i, t, row, now))
 			}
 		}
+		page.Graph = newGraph(s, cmp.Or(page.Plan, s.PlanID()), critical, now)
 	})
 	page.Timeline = newTimeline(spans)
 	page.measure(spans)
+	page.Use = newSlotChart(page.Timeline, spans, page.Slots, page.Most)
 	return view{template: "run", title: "Run", data: page}, nil
 }
 
@@ -64,27 +72,13 @@ func tenureSpan(w *rules.Work, index int, t rules.Tenure, row int, now time.Time
 
 // measure sums up how agents were used. Checks and merges need no slot.
 func (p *runPage) measure(spans []span) {
-	type change struct {
-		at   time.Time
-		more int
-	}
-	var changes []change
 	for i := range spans {
-		s := &spans[i]
-		if isOwnWork(s.Class) {
-			continue
+		if s := &spans[i]; !isOwnWork(s.Class) {
+			p.Busy += s.Seconds()
 		}
-		p.Busy += s.Seconds()
-		changes = append(changes, change{s.From, 1}, change{s.To, -1})
 	}
-	slices.SortFunc(changes, func(a, b change) int {
-		if c := a.at.Compare(b.at); c != 0 {
-			return c
-		}
-		return a.more - b.more
-	})
 	running := 0
-	for _, c := range changes {
+	for _, c := range changesOf(spans) {
 		running += c.more
 		p.Most = max(p.Most, running)
 	}
@@ -95,6 +89,23 @@ func (p *runPage) measure(spans []span) {
 		}
 		p.Took = last.Sub(first).Seconds()
 	}
+}
+
+// slotChange is a time at which an agent began or ended.
+type slotChange struct {
+	at   time.Time
+	more int
+}
+
+// changesOf returns when agents began and ended, in order. One that ends makes room for one that begins at the same time.
+func changesOf(spans []span) (changes []slotChange) {
+	for _, s := range spans {
+		if !isOwnWork(s.Class) {
+			changes = append(changes, slotChange{s.From, 1}, slotChange{s.To, -1})
+		}
+	}
+	slices.SortFunc(changes, func(a, b slotChange) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.more, b.more)) })
+	return changes
 }
 
 // isOwnWork reports whether a bar is a check or a merge, which signalbox does itself.
@@ -135,30 +146,4 @@ func criticalPath(s *rules.State, works []*rules.Work, now time.Time) map[string
 		w = latest(blockers)
 	}
 	return path
-}
-
-// crewPage is who works now.
-type crewPage struct {
-	Status *inspect.Status
-	Slots  int
-	Agents []rules.AgentState
-	Held   []inspect.Task
-}
-
-func (d *Dashboard) crew(ctx context.Context, _ *http.Request) (view, error) {
-	st, err := inspect.ReadStatus(ctx, d.box, d.opts.Now())
-	if err != nil {
-		return view{}, err
-	}
-	page := crewPage{Status: st}
-	d.box.Engine.View(func(s *rules.State) {
-		policy, _ := s.Policy()
-		page.Slots, page.Agents = policy.Slots, slices.Clone(s.Agents())
-	})
-	for _, t := range st.Tasks {
-		if t.Worker != nil {
-			page.Held = append(page.Held, t)
-		}
-	}
-	return view{template: "crew", title: "Crew", data: page, known: st}, nil
 }

@@ -14,6 +14,9 @@ type timeline struct {
 	Width, Height int
 	Bars          []bar
 	Folds         []fold
+	// first and last are the times of its left and its right end, and at returns where a time is.
+	first, last time.Time
+	at          func(time.Time) int
 }
 
 // bar is a session.
@@ -77,7 +80,7 @@ func newTimeline(spans []span) timeline {
 		}
 		return int(x + max(moment.Sub(before).Seconds(), 0)*scale)
 	}
-	t := timeline{Width: timelineWidth, Height: rowHeight*rows + 4}
+	t := timeline{Width: timelineWidth, Height: rowHeight*rows + 4, first: first, last: last, at: at}
 	for _, s := range spans {
 		x := at(s.From)
 		t.Bars = append(t.Bars, bar{span: s, X: x, Y: 3 + rowHeight*s.Row, Width: max(at(s.To)-x, minBarWidth)})

@@ -1,8 +1,12 @@
-package progress
+package inspect
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"signalbox/internal/run/crew"
 )
 
 func TestHearing(t *testing.T) {
@@ -23,7 +27,7 @@ func TestHearing(t *testing.T) {
 		`{"type":"tool_call","turn":1,"id":"c","name":"read_file","arguments":{"path":"a/b.go"}}`:                       "read_file a/b.go",
 		`{"type":"assistant","message":{"content":[{"type":"text","text":"` + strings.Repeat("a", 3000) + `"}]}}`:       strings.Repeat("a", maxActivity),
 	} {
-		if got := (activity{}).next(line).text; got != want {
+		if got := (Activity{}).Next(line).Text; got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
@@ -49,45 +53,69 @@ func TestHearingKeepsTheLastWords(t *testing.T) {
 		`{"type":"system","name":"reply_restarted","text":"It begins again."}`, `{"type":"done","reason":"answered","turns":1,"tokens":0,"cost_usd":0}`,
 		strings.Repeat(`{"a":`, 900), `{"text":` + strings.Repeat("[", 900),
 	} {
-		if got := (activity{text: "before"}).next(line).text; got != "before" {
+		if got := (Activity{Text: "before"}).Next(line).Text; got != "before" {
 			t.Errorf("%.80s: %q", line, got)
 		}
 	}
-	streams := (activity{}).next(`{"type":"init"}`).next("the middle of a line of JSON")
-	if streams.text != "" {
-		t.Errorf("%q of a stream of JSON", streams.text)
+	streams := (Activity{}).Next(`{"type":"init"}`).Next("the middle of a line of JSON")
+	if streams.Text != "" {
+		t.Errorf("%q of a stream of JSON", streams.Text)
 	}
 }
 
 func TestHearingJoinsTheDeltasOfAMessage(t *testing.T) {
-	var h activity
+	var h Activity
 	for _, piece := range []string{`Reading`, ` the`, ` tests.\n`, `Now`, ` vet.`} {
-		h = h.next(`{"type":"message","role":"assistant","content":"` + piece + `","delta":true}`)
+		h = h.Next(`{"type":"message","role":"assistant","content":"` + piece + `","delta":true}`)
 	}
-	if h.text != "Now vet." {
-		t.Errorf("%q", h.text)
+	if h.Text != "Now vet." {
+		t.Errorf("%q", h.Text)
 	}
-	h = h.next(`{"type":"tool_use","tool_name":"ls"}`).next(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
-	if h.text != "Then" {
-		t.Errorf("%q after a tool", h.text)
+	h = h.Next(`{"type":"tool_use","tool_name":"ls"}`).Next(`{"type":"message","role":"assistant","content":"Then","delta":true}`)
+	if h.Text != "Then" {
+		t.Errorf("%q after a tool", h.Text)
 	}
 }
 
 func TestHearingJoinsTheContentOfATurn(t *testing.T) {
-	var h activity
-	content := func(turn, text string) { h = h.next(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`) }
+	var h Activity
+	content := func(turn, text string) { h = h.Next(`{"type":"content","turn":` + turn + `,"text":"` + text + `"}`) }
 	for _, piece := range []string{`Reading`, ` the tests.\n`, `Now`, ` vet.`} {
 		content("1", piece)
-		h = h.next(`{"type":"reasoning","turn":1,"text":"Hm."}`)
+		h = h.Next(`{"type":"reasoning","turn":1,"text":"Hm."}`)
 	}
-	if h.text != "Now vet." {
-		t.Errorf("%q", h.text)
+	if h.Text != "Now vet." {
+		t.Errorf("%q", h.Text)
 	}
-	if content("2", "Then"); h.text != "Then" {
-		t.Errorf("%q in another turn", h.text)
+	if content("2", "Then"); h.Text != "Then" {
+		t.Errorf("%q in another turn", h.Text)
 	}
-	h = h.next(`{"type":"system","name":"reply_restarted","text":"It begins again."}`)
-	if content("2", "Again"); h.text != "Again" {
-		t.Errorf("%q in a reply that began again", h.text)
+	h = h.Next(`{"type":"system","name":"reply_restarted","text":"It begins again."}`)
+	if content("2", "Again"); h.Text != "Again" {
+		t.Errorf("%q in a reply that began again", h.Text)
+	}
+}
+
+// TestReadActivity reads the end of a long output, whose first line is cut, and the output of an agent that has none.
+func TestReadActivity(t *testing.T) {
+	dir := t.TempDir()
+	if got, err := ReadActivity(dir, "w-1.1"); got != "" || err != nil {
+		t.Errorf("without output: %q, %v", got, err)
+	}
+	name := crew.LiveTranscript(dir, "w-1.1")
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for output, want := range map[string]string{
+		"Reading.\nNow vet.\n": "Now vet.",
+		strings.Repeat("x", 2*maxLive) + "\n" + `{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Read","input":{"file_path":"a/b.go"}}]}}` + "\n": "Read a/b.go",
+		strings.Repeat("x", 2*maxLive): "",
+	} {
+		if err := os.WriteFile(name, []byte(output), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadActivity(dir, "w-1.1"); got != want || err != nil {
+			t.Errorf("%.30q: %q, want %q, %v", output, got, want, err)
+		}
 	}
 }
