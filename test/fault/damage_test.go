@@ -20,6 +20,7 @@ const (
 // TestDamagedDatabase damages the ledger's file. Every command must report it and none may make it worse: once the file is
 // restored, the box works.
 func TestDamagedDatabase(t *testing.T) {
+	t.Parallel()
 	random := newRand(t)
 	original := newLedger(t)
 	noise := make([]byte, 4096)
@@ -114,6 +115,7 @@ func TestWriteAheadLogMissing(t *testing.T) {
 
 // TestForeignDatabase gives the database another schema version or application id.
 func TestForeignDatabase(t *testing.T) {
+	t.Parallel()
 	original := newLedger(t)
 	for _, tt := range []struct {
 		name, pragma string
@@ -160,6 +162,7 @@ func appendSealed(t *testing.T, s *site, events ...signalbox.Event) {
 // TestNewerEvents opens ledgers with events that only a newer signalbox understands. Commands must refuse to write, but the
 // ledger verifies.
 func TestNewerEvents(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		event signalbox.Event

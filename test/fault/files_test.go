@@ -15,6 +15,7 @@ import (
 
 // TestEditedCheckpointIsFound edits each byte of the box's own checkpoint.
 func TestEditedCheckpointIsFound(t *testing.T) {
+	t.Parallel()
 	random := newRand(t)
 	original := newLedger(t)
 	signed, err := os.ReadFile(original.file("checkpoint"))
@@ -133,6 +134,7 @@ func takeSnapshot(t *testing.T, s *site) journal.Snapshot {
 
 // TestEditedSnapshot edits random bytes of the snapshot. The checksum reveals it, and the box folds the ledger instead.
 func TestEditedSnapshot(t *testing.T) {
+	t.Parallel()
 	random := newRand(t)
 	s := newLedger(t)
 	want := s.must(t, "work", "list", "--json")

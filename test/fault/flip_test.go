@@ -117,6 +117,7 @@ func flips(random *rand.Rand, events []signalbox.Event, all bool) (list []flip) 
 
 // TestFlippedByteIsFound flips single bytes of the ledger. The full form flips every byte.
 func TestFlippedByteIsFound(t *testing.T) {
+	t.Parallel()
 	random := newRand(t)
 	original := newLedger(t)
 	events := original.mustVerify(t)

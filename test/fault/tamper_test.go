@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,10 +22,15 @@ import (
 // tamperEvents is the number of events in the ledger of newLedger.
 const tamperEvents = 200
 
+// keeping is held while a test looks for the box of newLedger, or makes it.
+var keeping sync.Mutex
+
 // newLedger returns a box whose ledger has many types of events, all signed. It is a copy of a box that is made once and
 // stored next to the program.
 func newLedger(t testing.TB) *site {
 	t.Helper()
+	keeping.Lock()
+	defer keeping.Unlock()
 	kept := filepath.Join(filepath.Dir(os.Getenv(binaryVariable)), "ledger")
 	if _, err := os.Stat(kept); err != nil {
 		check(t, os.CopyFS(kept, os.DirFS(filepath.Dir(makeLedger(t).home))))

@@ -111,6 +111,7 @@ var tamperings = []tampering{
 
 // TestTamperingIsFound applies each tampering to a copy of a box.
 func TestTamperingIsFound(t *testing.T) {
+	t.Parallel()
 	original := newLedger(t)
 	events := original.mustVerify(t)
 	for _, tt := range tamperings {
@@ -135,6 +136,7 @@ func TestTamperingIsFound(t *testing.T) {
 // TestExternalCheckpoint checks attacks that only a checkpoint stored outside the box reveals. An attacker who can write the
 // box can also remove its checkpoint or replace the box, and one who can also write the signer's own checkpoint can reset it.
 func TestExternalCheckpoint(t *testing.T) {
+	t.Parallel()
 	original := newLedger(t)
 	external := t.TempDir() + "/checkpoint"
 	kept, err := os.ReadFile(original.file("checkpoint"))

@@ -22,6 +22,7 @@ import (
 // TestTreeSpoofed runs a tool that calls commands reserved for the operator. Each must be refused with an explanation. The tool is not in a
 // sandbox, in which it would not find the program.
 func TestTreeSpoofed(t *testing.T) {
+	t.Parallel()
 	forbidden := map[string]string{
 		"tree":       `tree run "$DIARY/again.lua"`,
 		"journal":    `tree run "$DIARY/again.lua" --journal "$DIARY/../journal"`,
@@ -91,6 +92,7 @@ func TestTreeIdle(t *testing.T) {
 
 // TestTreeSignals kills a run that records turn signals in a box, after each of its ticks. The ledger has each signal once.
 func TestTreeSignals(t *testing.T) {
+	t.Parallel()
 	turn := treeCases[slices.IndexFunc(treeCases, func(p treeCase) bool { return p.name == "turn" })]
 	turn.recorded = true
 	want := []rules.TurnSignalHeard{{Tree: "turn", Turn: 1, Signal: signalbox.NameNeedTurn}, {Tree: "turn", Turn: 2, Signal: signalbox.NameContextSufficient}}
@@ -177,6 +179,7 @@ var hostileTrees = map[string]struct {
 
 // TestTreeHostile loads and runs hostile trees. Each must fail with an error, within limits of time and memory.
 func TestTreeHostile(t *testing.T) {
+	t.Parallel()
 	for name, hostile := range hostileTrees {
 		t.Run(name, func(t *testing.T) {
 			s := emptySite(t)
