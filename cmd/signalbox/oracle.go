@@ -25,9 +25,6 @@ import (
 	"signalbox/internal/tree/turnlog"
 )
 
-// oracleFolder is the folder of a box with the conversations.
-const oracleFolder = "oracle"
-
 type oracleCommand struct {
 	boxFlag
 	Question []string       `arg:"" optional:"" help:"The question. End it with - to add standard input."`
@@ -83,7 +80,7 @@ func (c *oracleCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	folder := filepath.Join(dir, oracleFolder)
+	folder := filepath.Join(dir, session.FolderName)
 	switch {
 	case c.Sessions:
 		return c.list(p, folder)

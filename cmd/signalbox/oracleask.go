@@ -18,8 +18,6 @@ import (
 	"signalbox/internal/text"
 )
 
-const maxQuestion = 256 << 10
-
 // question returns the question to ask. It is "" to resume an answer, or to read questions from the terminal.
 func (c *oracleCommand) question(p *program) (string, error) {
 	words := c.Question
@@ -34,7 +32,7 @@ func (c *oracleCommand) question(p *program) (string, error) {
 	}
 	text := strings.TrimSpace(strings.Join(words, " "))
 	if addInput || len(c.Question) == 0 && !isTerminal(p.stdin) {
-		read, err := p.readAll(nil, maxQuestion)
+		read, err := p.readAll(nil, oracle.MaxQuestion)
 		if err != nil {
 			return "", err
 		}
@@ -48,8 +46,8 @@ func (c *oracleCommand) question(p *program) (string, error) {
 	case text == "":
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no question"),
 			Hint: "write signalbox oracle 'Where are retries configured?', - to read the question from standard input, or --continue to resume the last answer"}
-	case len(text) > maxQuestion:
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the question is longer than %d bytes", maxQuestion), Hint: "put the text into a file of the project and ask about the file"}
+	case len(text) > oracle.MaxQuestion:
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the question is longer than %d bytes", oracle.MaxQuestion), Hint: "put the text into a file of the project and ask about the file"}
 	}
 	return text, nil
 }
@@ -220,7 +218,7 @@ func (p *program) printChunk(one chunk.Chunk) error {
 // if there is none.
 func (t *conversation) chatLines() error {
 	t.p.notef("ask a question; Ctrl-C stops an answer, Ctrl-D ends the conversation")
-	lines := console.NewLineReader(t.p.stdin, maxQuestion)
+	lines := console.NewLineReader(t.p.stdin, oracle.MaxQuestion)
 	for {
 		waiting, stop := untilInterrupted()
 		fmt.Fprint(t.p.stderr, "> ")

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"signalbox"
+	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/console/chat"
 )
 
@@ -33,7 +34,7 @@ func (t *conversation) chat() error {
 		hint = ""
 	}
 	err := chat.Run(ctx, chat.Options{Keys: keys, Screen: screen, Environ: p.terminalVariables(), Colours: p.getenv("NO_COLOR") == "", Reasoning: t.c.Thoughts,
-		Hint: hint, History: filepath.Join(t.folder, historyFile), MaxQuestion: maxQuestion, Ask: t.ask,
+		Hint: hint, History: filepath.Join(t.folder, historyFile), MaxQuestion: oracle.MaxQuestion, Ask: t.ask,
 		Fatal: func(err error) bool {
 			code := signalbox.CodeOf(err)
 			return code != signalbox.CodeFailed && code != signalbox.CodeInterrupted

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/oracle/session"
 )
 
 const chatScript = `
@@ -75,7 +77,7 @@ func TestOracleChatOnTerminal(t *testing.T) {
 			t.Errorf("the terminal got %q", sequence)
 		}
 	}
-	history := filepath.Join(b.dir, oracleFolder, historyFile)
+	history := filepath.Join(b.dir, session.FolderName, historyFile)
 	if info, err := os.Stat(history); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio"
@@ -21,6 +22,7 @@ import (
 	"signalbox/internal/serve"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
+	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/certificate"
 	"signalbox/internal/serve/mcpserver"
 )
@@ -67,7 +69,7 @@ func (c *serveCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	w, err := p.openWeb(ctx, string(c.Listen), p.projectRoot(c.boxFlag, dir), boxFlag{Box: nonEmpty(dir)}, c.webFlags)
+	w, err := p.openWeb(ctx, string(c.Listen), p.projectRoot(c.boxFlag, dir), c.boxFlag, boxFlag{Box: nonEmpty(dir)}, c.webFlags)
 	if err != nil {
 		return err
 	}
@@ -82,8 +84,8 @@ type web struct {
 	close    func() error
 }
 
-// openWeb opens the box of the project in the folder root, listens, and prints where.
-func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, flags webFlags) (w *web, err error) {
+// openWeb opens the box of the project in the folder root, listens, and prints where. named is how the user named the box; f has its folder.
+func (p *program) openWeb(ctx context.Context, address, root string, named, f boxFlag, flags webFlags) (w *web, err error) {
 	host, port, loopback, err := splitAddress(address)
 	if err != nil {
 		return nil, err
@@ -110,7 +112,14 @@ func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, 
 	if err != nil {
 		return nil, err
 	}
-	opened.close = func() error { return errors.Join(closeMCP(), b.Close()) }
+	oracle := ask.New(b, ask.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Config: func(ctx context.Context) (*config.Config, error) {
+		c, _, err := p.runSettings(ctx, named, root, b.Dir)
+		return c, err
+	}})
+	opened.close = func() error {
+		oracle.Close()
+		return errors.Join(closeMCP(), b.Close())
+	}
 	// Callers under another name than a loopback one come through a proxy, from other machines.
 	public := loopback && len(hosts) == 0
 	publisher, err := publish.New(b, publish.Options{Getenv: p.getenv, Log: slog.New(warnings{p})})
@@ -120,6 +129,7 @@ func (p *program) openWeb(ctx context.Context, address, root string, f boxFlag, 
 	opened.server, err = serve.New(b, serve.Options{
 		Publish: publisher.Run,
 		API:     api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
+		Oracle:  oracle,
 		Project: projectName(root), Hosts: hosts, PublicReads: public, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
 		Portfolio: func() *portfolio.Desk { return p.desk(dataFlag{}, f) },
 	})
@@ -162,7 +172,7 @@ func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, se
 // serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
 func (p *program) serveBeside(address, root string, f boxFlag, flags webFlags) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := p.openWeb(ctx, address, root, f, flags)
+	w, err := p.openWeb(ctx, address, root, f, f, flags)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -97,7 +97,7 @@ func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Re
 	switch {
 	case last.Number == 0:
 		return nil, ErrNoQuestion
-	case last.Done && !canResume(last.Reason):
+	case !CanResume(last):
 		return v.replayAnswer(emit)
 	}
 	return v.converse(ctx, emit, func(ctx context.Context) (*tree.Run, error) {
@@ -113,9 +113,9 @@ func (o *Oracle) resume(ctx context.Context, s *session.Session, limit decide.Re
 	})
 }
 
-// canResume reports whether a question that ended for a reason can be resumed.
-func canResume(reason string) bool {
-	return slices.Contains([]string{ReasonModelFailed, ReasonTreeFailed, ReasonFailed, string(decide.ReasonCancelled)}, reason)
+// CanResume reports whether Resume would continue the last question of a session, rather than repeat its answer.
+func CanResume(last session.QuestionState) bool {
+	return last.Number > 0 && (!last.Done || slices.Contains([]string{ReasonModelFailed, ReasonTreeFailed, ReasonFailed, string(decide.ReasonCancelled)}, last.Reason))
 }
 
 // converse calls runTree and emits everything up to Done.

@@ -36,6 +36,9 @@ import (
 //go:embed oracle.lua
 var Tree string
 
+// MaxQuestion is the size of the longest question in bytes.
+const MaxQuestion = 256 << 10
+
 // TreeName is the name of the built-in tree in messages.
 const TreeName = "oracle.lua"
 

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
+	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/dashboard"
 	"signalbox/internal/serve/metrics"
 	"signalbox/internal/serve/stream"
@@ -38,6 +39,8 @@ const (
 type Options struct {
 	// API configures the API.
 	API api.Options
+	// Oracle answers questions; nil means that the server answers none. It must be closed after Serve has returned.
+	Oracle *ask.Service
 	// Project is the name of the project, for the titles of pages.
 	Project string
 	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names.
@@ -77,6 +80,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	if opts.MaxConnections == 0 {
 		opts.MaxConnections = maxConnections
 	}
+	opts.API.Oracle = opts.Oracle
 	s := &Server{box: b, hub: stream.NewHub(b.Journal, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
 	guard := access.NewGuard(access.NewStore(b.Dir), &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Box: b.ID(), Now: opts.API.Now})
 	a, err := api.New(b, guard, s.hub, &opts.API)
@@ -84,7 +88,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 		return nil, err
 	}
 	a.Register(s.mux)
-	pages, err := dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.Portfolio, Log: opts.Log, Now: opts.API.Now})
+	pages, err := dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.Portfolio, Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
 	if err != nil {
 		return nil, err
 	}

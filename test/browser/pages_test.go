@@ -21,6 +21,7 @@ var pages = []struct {
 	{name: "crew", path: "/crew"},
 	{name: "cost", path: "/cost"},
 	{name: "ledger", path: "/ledger"},
+	{name: "oracle", path: "/oracle", calm: true},
 	{name: "older ledger", path: "/ledger?before=60", calm: true},
 	{name: "event", path: "/ledger/30", calm: true},
 	{name: "task", path: "/work/T3"},

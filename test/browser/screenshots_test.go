@@ -48,7 +48,7 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 2*len(screenshots) + 2; len(files) != want {
+	if want := 2*len(screenshots) + 2 + oraclePictures; len(files) != want {
 		t.Errorf("there are %d pictures, not %d: go test ./test/browser -run Screenshots -update", len(files), want)
 	}
 	total := int64(0)
@@ -84,6 +84,7 @@ func takeScreenshots(t *testing.T) {
 	p.scheme("light")
 	p.picture("inbox-phone", "/", 390, 844)
 	p.picture("task-phone", "/work/T3", 390, 844)
+	takeOraclePictures(t)
 }
 
 // picture takes a picture of a page in a window of at most a height.

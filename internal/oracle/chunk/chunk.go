@@ -112,6 +112,8 @@ const (
 	Resumed = "resumed"
 	// AskedAgain separates the attempts to answer a question.
 	AskedAgain = "asked_again"
+	// SetupNote means that a server or a tool is missing. A stream over HTTP begins with it; the command line prints a warning instead.
+	SetupNote = "setup_note"
 )
 
 // ReplyStopped returns the name of the System chunk about a reply that ended early, such as reply_length.

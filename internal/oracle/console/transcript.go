@@ -60,7 +60,7 @@ func Transcript(w io.Writer, all []Question, opts *Options) error {
 			return err
 		}
 		t := New(w, w, &o)
-		for _, c := range q.chunks() {
+		for _, c := range q.All() {
 			if err := t.Show(c); err != nil {
 				return err
 			}
@@ -72,7 +72,8 @@ func Transcript(w io.Writer, all []Question, opts *Options) error {
 	return nil
 }
 
-func (q *Question) chunks() []chunk.Chunk {
+// All returns the chunks of a question with its end, if it has one.
+func (q *Question) All() []chunk.Chunk {
 	all := q.Chunks[:len(q.Chunks):len(q.Chunks)]
 	if q.Error != nil {
 		all = append(all, *q.Error)
@@ -102,7 +103,7 @@ func TranscriptJSON(w io.Writer, all []Question) error {
 		if _, err := w.Write(text.PrintableJSON(line.Bytes())); err != nil {
 			return err
 		}
-		for _, c := range q.chunks() {
+		for _, c := range q.All() {
 			line, err := chunk.Line(c)
 			if err != nil {
 				return err

@@ -32,8 +32,11 @@ import (
 	"signalbox/internal/tree"
 )
 
-// RecordName is the name of the record file in a session's folder.
-const RecordName = "record.jsonl"
+// FolderName is the folder of a box with its sessions. RecordName is the name of the record file in a session's folder.
+const (
+	FolderName = "oracle"
+	RecordName = "record.jsonl"
+)
 
 // ErrInUse means that another process has the session open. Retry when that process has ended.
 var ErrInUse = errors.New("the session is in use by another process")

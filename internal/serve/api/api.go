@@ -11,6 +11,7 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
 	"signalbox/internal/serve/transfer"
 )
@@ -21,6 +22,8 @@ type Options struct {
 	Root string
 	// Version is the version of the program, for the document.
 	Version string
+	// Oracle answers questions; nil means that there is none.
+	Oracle *ask.Service
 	// ExitFlag is the value of the environment variable that enables exit signals.
 	ExitFlag string
 	// Log receives diagnostics; nil discards them.
@@ -71,6 +74,7 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	a.addOrders()
 	a.addLedger()
 	a.addEvents()
+	a.addOracle()
 	var err error
 	a.document, err = documentOf(a.operations, a.opts.Version, guard.CookieName())
 	return a, err

@@ -17,9 +17,11 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
 )
 
@@ -28,8 +30,11 @@ type world struct {
 	t      testing.TB
 	box    *box.Box
 	api    *API
+	store  *access.Store
 	url    string
 	tokens map[access.Scope]string
+	// config is that of the oracle.
+	config *config.Config
 }
 
 func newWorld(t testing.TB, publicReads bool) *world {
@@ -45,7 +50,7 @@ func newWorld(t testing.TB, publicReads bool) *world {
 	}
 	t.Cleanup(func() { b.Close() })
 	store := access.NewStore(dir)
-	w := &world{t: t, box: b, tokens: map[access.Scope]string{}}
+	w := &world{t: t, box: b, store: store, config: b.Config, tokens: map[access.Scope]string{}}
 	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate, access.Session("s-1")} {
 		name := strings.ReplaceAll(string(scope), ":", "-")
 		if w.tokens[scope], err = store.Create(t.Context(), access.Token{Name: name, Kind: access.KindToken, Scope: scope, Created: time.Now()}); err != nil {
@@ -57,7 +62,9 @@ func newWorld(t testing.TB, publicReads bool) *world {
 	ended := make(chan struct{})
 	go func() { defer close(ended); hub.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
-	if w.api, err = New(b, access.NewGuard(store, &access.Options{PublicReads: publicReads}), hub, &Options{ExitFlag: "true", Version: "test"}); err != nil {
+	oracle := ask.New(b, ask.Options{Config: func(context.Context) (*config.Config, error) { return w.config, nil }})
+	t.Cleanup(oracle.Close)
+	if w.api, err = New(b, access.NewGuard(store, &access.Options{PublicReads: publicReads}), hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle}); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
@@ -145,6 +152,7 @@ var scopes = map[string]access.Scope{
 	"pauseRun": access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate, "retryRun": access.Operate,
 	"openWork": access.Operate, "claimWork": access.Operate, "revokeLease": access.Operate, "unblockWork": access.Operate,
 	"renewLease": access.Session("s-1"), "releaseLease": access.Session("s-1"), "submitExit": access.Session("s-1"),
+	"askOracle": access.Operate, "listConversations": access.Operate, "getConversation": access.Operate, "stopOracle": access.Operate,
 }
 
 // TestEveryOperationChecksAccess calls every operation with every scope, from several origins and with other methods. A request that is

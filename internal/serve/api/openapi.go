@@ -132,6 +132,7 @@ var groupDescriptions = map[string]string{
 	"decide":  "Takes the decisions of the human.",
 	"ledger":  "Verifies the ledger and proves events.",
 	"events":  "Reads and follows the events of the ledger.",
+	"oracle":  "Asks the oracle, and reads its conversations.",
 }
 
 // documentedEvent has the fields of the JSON form of a signalbox.Event.
@@ -168,7 +169,7 @@ func (d *document) operation(o *operation) (*documentedOp, error) {
 			items.Type, items.Types = "array", nil // listOf makes it an array, if only an empty one
 		}
 		answer.Schema = schema
-	} else if o.media == mediaText {
+	} else if o.media == mediaText || o.media == mediaLines {
 		answer.Schema = &jsonschema.Schema{Type: "string"}
 	}
 	op.Responses["200"] = body{Description: "The answer.", Content: map[string]media{cmp.Or(o.media, mediaJSON): answer}}

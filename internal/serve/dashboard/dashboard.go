@@ -25,6 +25,7 @@ import (
 	"signalbox/internal/portfolio"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/transfer"
 )
 
@@ -42,6 +43,8 @@ type Options struct {
 	// Portfolio returns the desk of the portfolio, which need not exist. It is called for each page, since a portfolio may be created at any time. Nil
 	// means that the pages about it say how to begin.
 	Portfolio func() *portfolio.Desk
+	// Oracle answers questions; nil means that there is none.
+	Oracle *ask.Service
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -105,6 +108,8 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.page(mux, "GET /ledger/{seq}", access.Read, d.event)
 	d.heavyPage(mux, "GET /portfolio", access.Private, d.portfolio)
 	d.heavyPage(mux, "GET /portfolio/{ticker}", access.Private, d.position)
+	d.heavyPage(mux, "GET /oracle", access.Read, d.oracle)
+	d.heavyPage(mux, "GET /oracle/{session}", access.Operate, d.conversation)
 	d.page(mux, "GET /login", access.Public, d.login)
 	d.form(mux, "POST /questions/{question}/answer", access.Answer, d.answer)
 	d.form(mux, "POST /work/{task}/approve", access.Answer, d.approve)
@@ -112,6 +117,7 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.form(mux, "POST /work/{task}/rework", access.Answer, d.rework)
 	d.form(mux, "POST /work/{task}/tell", access.Answer, d.tell)
 	d.form(mux, "POST /work/{task}/order", access.Operate, d.order)
+	d.form(mux, "POST /oracle", access.Operate, d.ask)
 	mux.HandleFunc("POST /login", d.logIn)
 	mux.HandleFunc("POST /logout", d.logOut)
 	static, err := fs.Sub(files, "static")
@@ -165,6 +171,9 @@ func (d *Dashboard) navigationOf(caller access.Caller) []link {
 	pages := slices.Clone(navigation)
 	if d.showsPortfolio(caller) {
 		pages = append(pages, link{"portfolio", "/portfolio", "Portfolio"})
+	}
+	if d.oracleReady() {
+		pages = append(pages, link{"oracle", "/oracle", "Oracle"})
 	}
 	return pages
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
@@ -25,6 +26,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/serve/access"
+	"signalbox/internal/serve/ask"
 )
 
 // hostile is text that tries to become markup, to command a terminal, and to turn the direction of the text around it.
@@ -46,7 +48,9 @@ type stage struct {
 	desk *portfolio.Desk
 
 	dashboard *Dashboard
-	mux       *http.ServeMux
+	// config is that of the oracle.
+	config *config.Config
+	mux    *http.ServeMux
 }
 
 func newStage(t testing.TB) *stage {
@@ -67,9 +71,11 @@ func newStageIn(t testing.TB, folder, commit string) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, commit: commit}
+	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, commit: commit, config: b.Config}
 	s.perform()
-	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText, Portfolio: func() *portfolio.Desk { return s.desk }})
+	oracle := ask.New(b, ask.Options{Config: func(context.Context) (*config.Config, error) { return s.config, nil }})
+	t.Cleanup(oracle.Close)
+	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText, Oracle: oracle, Portfolio: func() *portfolio.Desk { return s.desk }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +237,7 @@ func (s *stage) post(client *http.Client, path string, form url.Values, headers 
 // pages are all pages, and whether each shows text of agents.
 func (s *stage) pages() map[string]bool {
 	return map[string]bool{
-		"/": true, "/board": true, "/run": true, "/crew": false, "/cost": true, "/ledger": false, "/ledger/3": true, "/work/T1": true, "/work/T2": true,
+		"/": true, "/board": true, "/run": true, "/crew": false, "/oracle": false, "/cost": true, "/ledger": false, "/ledger/3": true, "/work/T1": true, "/work/T2": true,
 		"/work/T3": true, "/work/T2/log": true, "/work/T2/log?session=0": true, "/login": false, "/login?link=%3Cscript%3E": false, "/work/none": false, "/none%3Cscript%3E": false,
 	}
 }
@@ -382,7 +388,7 @@ func TestCommentsBecomeFindings(t *testing.T) {
 func TestFormsCheckAccess(t *testing.T) {
 	s := newStage(t)
 	forms := map[string]access.Scope{"/questions/Q-9/answer": access.Answer, "/work/T9/approve": access.Answer, "/work/T9/reject": access.Answer,
-		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer, "/work/T9/order": access.Operate}
+		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer, "/work/T9/order": access.Operate, "/oracle": access.Operate}
 	clients := map[access.Scope]*http.Client{access.Public: http.DefaultClient}
 	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate} {
 		clients[scope] = s.logIn(scope)
