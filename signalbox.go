@@ -50,6 +50,9 @@ type Signal struct {
 	Offset int64
 	// Line is the 1-based line in that text.
 	Line int
+	// From and To are where the signal is in the whole stream, with everything that is not text: the position of its first byte, and that after
+	// its last. Both are 0 if nobody asked for them (transcript.Options.Locate), and if they are not known.
+	From, To int64
 	// Raw is the signal as written; bytes that are not UTF-8 are shown as U+FFFD.
 	Raw string
 	// Refused is why the signal does not count, "" if it does.

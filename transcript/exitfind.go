@@ -19,6 +19,9 @@ type exitObject struct {
 	tooLarge bool
 }
 
+// end returns the offset after the object.
+func (o *exitObject) end() int64 { return o.at + int64(len(o.raw)) }
+
 // exitContext is where an object starts.
 type exitContext struct {
 	inFence   bool

@@ -14,7 +14,7 @@ import (
 // not count.
 func ResolveSeed(r io.Reader, opts *Options) (signalbox.Signal, error) {
 	m := seed.NewMatcher()
-	source := envelope.New(opts.withDefaults().Format, m)
+	source := envelope.New(opts.withDefaults().Format, m, false)
 	err := readAll(r, func(p []byte) bool {
 		source.Push(p)
 		return true

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"signalbox"
+	"signalbox/transcript/internal/envelope"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -31,6 +32,7 @@ type textScanner struct {
 	fencedExit  fencedExit
 	queue       signalQueue
 	excerpt     excerpt
+	places      places
 
 	// The finder of turn signals must know where code spans are, also in the lines that are skipped. It is told lazily,
 	// because most text is not in the same paragraph as a tag.
@@ -59,6 +61,7 @@ func (s *textScanner) Push(p []byte) {
 		return
 	}
 	s.excerpt.push(p)
+	s.places.startPiece(s.lines.offset)
 	s.queue.body.startPiece(p, s.lines.offset)
 	s.piece, s.pieceStart = p, s.lines.offset
 	s.lines.push(p, s)
@@ -70,6 +73,18 @@ func (s *textScanner) Push(p []byte) {
 	s.piece, s.pieceStart = nil, s.lines.offset
 	s.queue.body.endPiece()
 	s.queue.closeFullBody(s.lines.offset, s.barrier())
+	if s.places.wanted {
+		s.places.forget(s.barrier())
+	}
+}
+
+// Locate implements envelope.Sink.
+func (s *textScanner) Locate(p []envelope.Place) { s.places.next = p }
+
+// add queues a signal that has the offsets up to end, and reports whether it was kept.
+func (s *textScanner) add(sig signalbox.Signal, end int64) bool {
+	sig.From, sig.To = s.places.find(sig.Offset, end)
+	return s.queue.add(sig)
 }
 
 // startLine implements lineHandler.
@@ -108,7 +123,7 @@ func (s *textScanner) matchLine(line []byte, at int64, number int) {
 		return
 	}
 	sig.Offset, sig.Line = at, number
-	if s.queue.add(sig) && sig.Taken() {
+	if s.add(sig, at+int64(len(lines.TrimEnd(line)))) && sig.Taken() {
 		s.queue.openBody(at, at+int64(len(line))+1)
 	}
 }
@@ -245,12 +260,13 @@ func (s *textScanner) turnFound(b turnBlock) {
 		return
 	}
 	sig, problems := turnSignal(b, s.key, s.firstTurn)
-	s.queue.add(sig)
+	end := b.at + int64(len(b.raw))
+	s.add(sig, end)
 	if sig.Taken() {
 		s.firstTurn = &sig
 	}
 	for _, problem := range problems {
-		s.queue.add(problem)
+		s.add(problem, end)
 	}
 }
 
@@ -264,7 +280,7 @@ func (s *textScanner) fencedTurnFound(b turnBlock) {
 // addQuotedTurn adds a complete block that is refused because of where it is. An invalid one is not worth reporting.
 func (s *textScanner) addQuotedTurn(b turnBlock, refused signalbox.Reason) {
 	if sig, ok := quotedTurnSignal(b, refused); ok {
-		s.queue.add(sig)
+		s.add(sig, b.at+int64(len(b.raw)))
 	}
 }
 
@@ -278,7 +294,7 @@ func (s *textScanner) exitFound(o exitObject) {
 		s.fencedExitFound(o)
 	default:
 		s.exitSeen = s.exitSeen || !o.delegated
-		s.queue.add(exitSignal(o, s.key))
+		s.add(exitSignal(o, s.key), o.end())
 	}
 }
 
@@ -286,14 +302,14 @@ func (s *textScanner) exitFound(o exitObject) {
 func (s *textScanner) fencedExitFound(o exitObject) {
 	if !s.fencedExit.set(o) {
 		s.refuseFencedExit()
-		s.queue.add(fencedExitSignal(o))
+		s.add(fencedExitSignal(o), o.end())
 	}
 }
 
 // refuseFencedExit gives up on an exit signal in the last fence.
 func (s *textScanner) refuseFencedExit() {
 	if s.fencedExit.found {
-		s.queue.add(fencedExitSignal(s.fencedExit.object))
+		s.add(fencedExitSignal(s.fencedExit.object), s.fencedExit.object.end())
 	}
 	s.fencedExit = fencedExit{}
 	if end := s.queue.body.messageEnd; end != 0 {
@@ -307,12 +323,12 @@ func (s *textScanner) acceptFencedExit() {
 		s.refuseFencedExit()
 		return
 	}
-	sig := exitSignal(s.fencedExit.object, s.key)
+	sig, end := exitSignal(s.fencedExit.object, s.key), s.fencedExit.object.end()
 	if sig.Taken() {
 		s.queue.closeBody(s.fencedExit.fenceStart)
 	}
 	s.fencedExit = fencedExit{}
-	s.queue.add(sig)
+	s.add(sig, end)
 	s.queue.closeBody(s.lines.offset)
 }
 
@@ -381,7 +397,7 @@ func (s *textScanner) Snapshot() (restore func()) {
 	s.queue.release(s.barrier()) // so that there is little to copy
 	saved := *s
 	saved.lines, saved.queue = s.lines.clone(), s.queue.clone()
-	saved.untold, saved.excerpt = bytes.Clone(s.untold), s.excerpt.clone()
+	saved.untold, saved.excerpt, saved.places = bytes.Clone(s.untold), s.excerpt.clone(), s.places.clone()
 	saved.turns, saved.fencedTurns, saved.exits = s.turns.clone(), s.fencedTurns.clone(), s.exits.clone()
 	if !s.queue.tentative {
 		s.queue.tentative, s.queue.tentativeBytes = true, 0

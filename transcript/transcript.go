@@ -46,6 +46,8 @@ type Options struct {
 	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps for its method Excerpt.
 	// The zero value means none.
 	Excerpt int
+	// Locate finds where signals are in the stream, and sets Signal.From and Signal.To. The zero value leaves them 0.
+	Locate bool
 }
 
 func (o *Options) withDefaults() Options {
@@ -70,7 +72,8 @@ func NewScanner(opts *Options) *Scanner {
 	o := opts.withDefaults()
 	text := newTextScanner(o.Key)
 	text.excerpt.size = max(o.Excerpt, 0)
-	return &Scanner{text: text, source: envelope.New(o.Format, text)}
+	text.places.wanted = o.Locate
+	return &Scanner{text: text, source: envelope.New(o.Format, text, o.Locate)}
 }
 
 // Push takes the next piece of the stream, of any size, and returns the signals that are complete now, accepted and

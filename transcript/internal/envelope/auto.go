@@ -23,6 +23,7 @@ func (p *plain) Origin() (session, model string) { return "", "" }
 // in a way that contradicts the decision, it is mixed.
 type auto struct {
 	out     Sink
+	locate  bool   // tell out where the text is in the stream
 	chosen  Source // nil until the format is detected
 	held    []byte
 	skipped int    // bytes of a byte order mark before held
@@ -82,8 +83,8 @@ func (a *auto) detect(line []byte) {
 	if len(candidates) > 1 {
 		a.mixed = "the first line may be of the format " + string(candidates[0]) + " or " + string(candidates[1])
 	}
-	decoder := newDecoder(candidates[0], a.out)
-	decoder.detected = true
+	decoder := newDecoder(candidates[0], a.out, a.locate)
+	decoder.detected, decoder.at = true, int64(a.skipped)
 	a.choose(decoder)
 }
 

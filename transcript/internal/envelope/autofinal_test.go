@@ -14,14 +14,15 @@ import (
 // textSink records the agent's own text.
 type textSink struct{ text []byte }
 
-func (s *textSink) Push(p []byte) { s.text = append(s.text, p...) }
-func (s *textSink) StartMessage() { s.text = append(s.text, "|"...) }
-func (s *textSink) StartLine()    { s.text = append(s.text, "/"...) }
-func (s *textSink) Pause()        {}
-func (s *textSink) EndMessage()   {}
-func (s *textSink) EndTurn()      {}
-func (s *textSink) Commit()       {}
-func (s *textSink) Skip(int)      {}
+func (s *textSink) Push(p []byte)  { s.text = append(s.text, p...) }
+func (s *textSink) StartMessage()  { s.text = append(s.text, "|"...) }
+func (s *textSink) StartLine()     { s.text = append(s.text, "/"...) }
+func (s *textSink) Pause()         {}
+func (s *textSink) EndMessage()    {}
+func (s *textSink) EndTurn()       {}
+func (s *textSink) Commit()        {}
+func (s *textSink) Skip(int)       {}
+func (s *textSink) Locate([]Place) {}
 
 func (s *textSink) Remark(signalbox.Reason, string, string) {}
 
@@ -57,7 +58,7 @@ func TestLaterOutputChangesNothing(t *testing.T) {
 		format := rapid.SampledFrom(formats).Draw(t, "format")
 
 		out := &textSink{}
-		source := New(format, out)
+		source := New(format, out, false)
 		source.Push([]byte(before))
 		early, earlyReport := string(out.text), source.Report()
 		for _, piece := range strings.SplitAfter(after, rapid.SampledFrom([]string{"", "\n", "t", "}"}).Draw(t, "cuts")) {
@@ -77,7 +78,7 @@ func TestLaterOutputChangesNothing(t *testing.T) {
 
 		// The same text, whole.
 		whole := &textSink{}
-		once := New(format, whole)
+		once := New(format, whole, false)
 		once.Push([]byte(before + after))
 		once.Close()
 		if string(whole.text) != string(out.text) || once.Report() != report {

@@ -23,6 +23,10 @@ type decoder struct {
 	usage    usageCounter
 	model    string // that the stream named last
 
+	locate bool    // tell out where the text is in the stream
+	at     int64   // how many bytes of the stream were read
+	places []Place // of text
+
 	// The current line of the stream.
 	number   int    // from 1
 	started  bool   // it has a byte that is not white space
@@ -55,6 +59,7 @@ type decoder struct {
 	messageID   []byte // of that message
 	hasSpoken   bool   // the turn has text of the agent's own
 	high        rune   // half of a UTF-16 pair at the end of a delta
+	highAt      int64  // where it is in the stream
 	seenDrift   map[string]bool
 
 	// Which lines are the agent's.
@@ -87,8 +92,8 @@ const (
 // noModel is what claude writes as the model of messages that it makes up itself.
 const noModel = "<synthetic>"
 
-func newDecoder(name signalbox.Format, out Sink) *decoder {
-	d := &decoder{name: name, format: formats[name], out: out, number: 1, seenDrift: map[string]bool{}, seenRefusals: map[signalbox.Reason]bool{}}
+func newDecoder(name signalbox.Format, out Sink, locate bool) *decoder {
+	d := &decoder{name: name, format: formats[name], out: out, locate: locate, number: 1, seenDrift: map[string]bool{}, seenRefusals: map[signalbox.Reason]bool{}}
 	d.json = *newJSONLine(d.format.schema, d)
 	return d
 }
@@ -106,16 +111,19 @@ func (d *decoder) Push(p []byte) {
 		n := bytes.IndexByte(p, '\n')
 		if n < 0 {
 			d.part(p)
+			d.at += int64(len(p))
 			return
 		}
 		d.part(p[:n])
 		d.endLine()
+		d.at += int64(n + 1)
 		p = p[n+1:]
 	}
 }
 
 // part takes part of a line.
 func (d *decoder) part(p []byte) {
+	end := d.at + int64(len(p))
 	if !d.started {
 		if p = bytes.TrimLeft(p, lines.Space); len(p) == 0 {
 			return
@@ -128,6 +136,7 @@ func (d *decoder) part(p []byte) {
 	if room := headSize - len(d.head); room > 0 {
 		d.head = append(d.head, p[:min(room, len(p))]...)
 	}
+	d.json.base = end - int64(len(p))
 	d.json.feed(p)
 }
 
@@ -262,7 +271,7 @@ func (d *decoder) textBegin(id fieldID) bool {
 		d.out.StartLine()
 	}
 	d.hasText, d.partHasText, d.partStart = true, true, len(d.text)
-	d.json.high, d.high = d.high, 0
+	d.json.high, d.json.highAt, d.high = d.high, d.highAt, 0
 	return true
 }
 
@@ -275,15 +284,54 @@ func (d *decoder) textPart(b []byte) {
 		return
 	}
 	d.notBlank = d.notBlank || !lines.Blank(b)
+	if d.locate {
+		d.addPlace(d.json.place)
+	}
 	if d.text = append(d.text, b...); len(d.text) >= maxHeldText {
 		d.flush()
+	}
+}
+
+// addPlace notes where the text that follows is in the stream. Text that arrives in several pieces has one place.
+func (d *decoder) addPlace(p Place) {
+	p.Text = len(d.text)
+	if n := len(d.places); n > 0 && p.Size == 0 {
+		if last := d.places[n-1]; last.Size == 0 && last.At+int64(p.Text-last.Text) == p.At {
+			return
+		}
+	}
+	d.places = append(d.places, p)
+}
+
+// push passes on the held text from an index to another.
+func (d *decoder) push(from, to int) {
+	if d.locate && from < to {
+		first := 0 // the first place that does not start before from
+		for first < len(d.places) && d.places[first].Text < from {
+			first++
+		}
+		last := first
+		for last < len(d.places) && d.places[last].Text < to {
+			d.places[last].Text -= from
+			last++
+		}
+		d.out.Locate(d.places[first:last])
+	}
+	d.out.Push(d.text[from:to])
+}
+
+// dropText drops the held text from an index on.
+func (d *decoder) dropText(from int) {
+	d.text = d.text[:from]
+	for n := len(d.places); n > 0 && d.places[n-1].Text >= from; n-- {
+		d.places = d.places[:n-1]
 	}
 }
 
 // textEnd implements jsonHandler.
 func (d *decoder) textEnd(fieldID) {
 	if d.name == signalbox.FormatGemini {
-		d.high, d.json.high = d.json.high, 0
+		d.high, d.highAt, d.json.high = d.json.high, d.json.highAt, 0
 	} else {
 		d.json.flushHigh()
 	}
@@ -297,7 +345,7 @@ func (d *decoder) objectEnd(fieldID) {
 	}
 	d.hasTool = d.hasTool || d.is(fieldPartType, agentformat.ClaudeToolUse)
 	if d.partHasText && !d.is(fieldPartType, agentformat.ClaudeText) {
-		d.text = d.text[:d.partStart]
+		d.dropText(d.partStart)
 		if d.restorePart != nil {
 			d.restorePart()
 		}
@@ -326,13 +374,14 @@ func (d *decoder) flush() {
 		d.restoreLine = d.out.Snapshot()
 		d.startMessage()
 	}
-	d.out.Push(d.text[:d.partStart])
+	d.push(0, d.partStart)
 	if d.partHasText && !d.values[fieldPartType].set && d.restorePart == nil {
 		d.restorePart = d.out.Snapshot()
 	}
-	d.out.Push(d.text[d.partStart:])
+	d.push(d.partStart, len(d.text))
 	d.texts.add(d.text)
-	d.text, d.partStart = d.text[:0], 0
+	d.dropText(0)
+	d.partStart = 0
 }
 
 // commit passes on the line's text, which is the agent's own.
@@ -343,7 +392,7 @@ func (d *decoder) commit() {
 	if d.format.mayWithdraw {
 		d.snapshotMessage()
 	}
-	d.out.Push(d.text)
+	d.push(0, len(d.text))
 	if d.restoreLine != nil && d.restoreMessage == nil {
 		d.out.Commit()
 	}
@@ -360,7 +409,7 @@ func (d *decoder) discard() {
 }
 
 func (d *decoder) resetText() {
-	d.text, d.partStart = d.text[:0], 0
+	d.text, d.places, d.partStart = d.text[:0], d.places[:0], 0
 	d.hasText, d.notBlank, d.partHasText, d.restoreLine, d.restorePart = false, false, false, nil, nil
 	d.texts.reset()
 }
@@ -382,6 +431,9 @@ func (d *decoder) endMessage() {
 	d.commitMessage()
 	if d.high != 0 {
 		d.high = 0
+		if d.locate {
+			d.out.Locate([]Place{{At: d.highAt, Size: halfSize}})
+		}
 		d.out.Push([]byte("\uFFFD"))
 	}
 	if d.messageOpen {

@@ -27,6 +27,9 @@ type Source interface {
 type Sink interface {
 	// Push takes the next piece of the text and must not retain it.
 	Push(p []byte)
+	// Locate says where the text of the next Push is in the stream. It is called if New was told to, and never for plain text, which is the
+	// stream.
+	Locate(places []Place)
 	// StartMessage ends the current message, if any, and starts the next on a new line.
 	StartMessage()
 	// StartLine starts a new line within the message, unless the text is at the start of one.
@@ -47,27 +50,37 @@ type Sink interface {
 	Skip(n int)
 }
 
-// New returns a Source for a format, which must be one of signalbox.Formats.
-func New(format signalbox.Format, out Sink) Source {
-	source := newSource(format, out)
-	skip := func(int) {}
+// Place says where a part of a text is in the stream: the text from the index Text on, to the next place, has its bytes at the position At and
+// the positions that follow. If Size is not 0, that part of the text was an escape sequence of that size.
+type Place struct {
+	Text int
+	At   int64
+	Size int
+}
+
+// New returns a Source for a format, which must be one of signalbox.Formats. If locate is set, it tells out where the text is in the stream.
+func New(format signalbox.Format, out Sink, locate bool) Source {
+	source := newSource(format, out, locate)
+	var skip func(n int)
 	switch s := source.(type) {
 	case *plain:
 		skip = out.Skip
 	case *auto:
 		skip = func(n int) { s.skipped = n }
+	case *decoder:
+		skip = func(n int) { s.at += int64(n) }
 	}
 	return &bomRemover{Source: source, skip: skip}
 }
 
-func newSource(name signalbox.Format, out Sink) Source {
+func newSource(name signalbox.Format, out Sink, locate bool) Source {
 	switch name {
 	case signalbox.FormatAuto:
-		return &auto{out: out}
+		return &auto{out: out, locate: locate}
 	case signalbox.FormatPlain:
 		return &plain{out: out}
 	}
-	return newDecoder(name, out)
+	return newDecoder(name, out, locate)
 }
 
 // bomRemover removes a byte order mark from the start of the stream. Some shells write one when they redirect output,

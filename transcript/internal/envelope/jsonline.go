@@ -24,8 +24,14 @@ type jsonLine struct {
 	escape  []byte // the start of an escape sequence that continues in the next piece
 	escaped bool   // in a skipped string: the next byte is escaped
 	high    rune   // the first half of a UTF-16 pair, or 0
+	highAt  int64  // where that half is in the stream
 	rune    []byte // scratch space for a decoded escape sequence
 	scratch []byte // the key, literal or short value being read
+
+	// Where things are in the stream.
+	base     int64 // the piece being fed; the caller sets it
+	escapeAt int64 // the escape sequence being read
+	place    Place // the part of a text that is passed to textPart, without Text
 }
 
 // jsonHandler receives the values in the schema, in the order of the input.
@@ -346,7 +352,7 @@ func (j *jsonLine) skipString(b []byte, i int) int {
 func (j *jsonLine) readString(b []byte, i int) int {
 	if j.str != stringText && len(j.escape) == 0 {
 		if end := shortEnd(b, i); end >= 0 {
-			j.emit(b[i:end])
+			j.emit(b[i:end], j.base+int64(i), 0)
 			j.endString()
 			return end + 1
 		}
@@ -371,7 +377,7 @@ func (j *jsonLine) readString(b []byte, i int) int {
 			end = i + k
 		}
 		if end > i {
-			j.emit(b[i:end])
+			j.emit(b[i:end], j.base+int64(i), 0)
 		}
 		i = end
 		if i < len(b) && b[i] == '"' {
@@ -399,10 +405,12 @@ func shortEnd(b []byte, i int) int {
 	return -1
 }
 
-// emit appends decoded text to the string being read.
-func (j *jsonLine) emit(b []byte) {
+// emit appends decoded text to the string being read. It is at the position at in the stream, and, if it was an escape sequence, of that size
+// there.
+func (j *jsonLine) emit(b []byte, at int64, size int) {
 	j.flushHigh()
 	if j.str == stringText {
+		j.place = Place{At: at, Size: size}
 		j.on.textPart(b)
 		return
 	}
@@ -413,7 +421,7 @@ func (j *jsonLine) emit(b []byte) {
 func (j *jsonLine) flushHigh() {
 	if j.high != 0 {
 		j.high = 0
-		j.emit([]byte(string(utf8.RuneError)))
+		j.emit([]byte(string(utf8.RuneError)), j.highAt, halfSize)
 	}
 }
 
@@ -422,9 +430,12 @@ func (j *jsonLine) escapeSequence(b []byte, i int) int {
 	if len(j.escape) == 0 && i+1 < len(b) { // nearly all of them
 		if c := shortEscapes[b[i+1]]; c != 0 {
 			j.rune = append(j.rune[:0], c)
-			j.emit(j.rune)
+			j.emit(j.rune, j.base+int64(i), len(`\n`))
 			return i + 2
 		}
+	}
+	if len(j.escape) == 0 {
+		j.escapeAt = j.base + int64(i)
 	}
 	for i < len(b) {
 		j.escape = append(j.escape, b[i])
@@ -439,7 +450,7 @@ func (j *jsonLine) escapeSequence(b []byte, i int) int {
 			j.expect = notJSON
 			return i
 		}
-		j.emitRune(r)
+		j.emitRune(r, j.escapeAt, n)
 		return i
 	}
 	return i
@@ -467,20 +478,24 @@ func unescape(seq []byte) (rune, bool) {
 	return r, true
 }
 
-// emitRune emits a decoded rune, joining the halves of UTF-16 pairs.
-func (j *jsonLine) emitRune(r rune) {
+// halfSize is the size of an escape sequence for half of a UTF-16 pair.
+const halfSize = len(`\ud83d`)
+
+// emitRune emits the rune of an escape sequence at a position, joining the halves of UTF-16 pairs.
+func (j *jsonLine) emitRune(r rune, at int64, size int) {
 	const highStart, lowStart, lowEnd = 0xD800, 0xDC00, 0xE000
 	switch {
 	case highStart <= r && r < lowStart:
 		j.flushHigh()
-		j.high = r
+		j.high, j.highAt = r, at
 		return
 	case lowStart <= r && r < lowEnd && j.high != 0:
 		r = (j.high-highStart)<<10 | (r - lowStart) + 0x10000
+		at, size = j.highAt, int(at-j.highAt)+size
 		j.high = 0
 	case lowStart <= r && r < lowEnd:
 		r = utf8.RuneError
 	}
 	j.rune = utf8.AppendRune(j.rune[:0], r)
-	j.emit(j.rune)
+	j.emit(j.rune, at, size)
 }

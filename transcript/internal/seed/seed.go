@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/transcript/internal/envelope"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -160,6 +161,9 @@ func (m *Matcher) EndMessage()   {}
 func (m *Matcher) Pause()        { m.StartLine() }
 func (m *Matcher) EndTurn()      {}
 func (m *Matcher) Commit()       {}
+
+// Locate implements envelope.Sink. It is not called.
+func (m *Matcher) Locate([]envelope.Place) {}
 func (m *Matcher) Skip(n int)    { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
 
 func (m *Matcher) Remark(signalbox.Reason, string, string) {}
