@@ -121,6 +121,19 @@ func TestLocateEscapes(t *testing.T) {
 	}
 }
 
+// TestLocateRemarks checks that a remark has the place of the line that it is about.
+func TestLocateRemarks(t *testing.T) {
+	first, broken := `{"type":"turn.started"}`+"\r\n", `{"type":"item.completed","item":`
+	for start, format := range map[string]signalbox.Format{"": signalbox.FormatCodex, "\ufeff": signalbox.FormatAuto} {
+		from := int64(len(start + first))
+		for _, sig := range scanWhole(t, []byte(start+first+broken+"\n"+first), &transcript.Options{Format: format, Locate: true}) {
+			if sig.Refused == signalbox.ReasonMalformed && (sig.From != from || sig.To != from+int64(len(broken))) {
+				t.Errorf("%q: it is at %d to %d, not at %d: %+v", start, sig.From, sig.To, from, sig)
+			}
+		}
+	}
+}
+
 // TestLocateIsOptional checks that nobody gets places who did not ask for them.
 func TestLocateIsOptional(t *testing.T) {
 	for _, sig := range scanWhole(t, []byte("x\nREADY_FOR_REVIEW: T7\n"), &transcript.Options{}) {

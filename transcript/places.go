@@ -32,6 +32,15 @@ func (p *places) startPiece(offset int64) {
 	p.next = nil
 }
 
+// take returns the place of what is not text.
+func (p *places) take() (from, to int64) {
+	for _, n := range p.next {
+		from, to = n.At, n.At+int64(n.Size)
+	}
+	p.next = nil
+	return from, to
+}
+
 // forget drops what is not needed any more, because no signal can be found before the offset barrier.
 func (p *places) forget(barrier int64) {
 	first := p.index(barrier)

@@ -389,7 +389,9 @@ func (s *textScanner) EndTurn() {
 
 // Remark implements envelope.Sink.
 func (s *textScanner) Remark(reason signalbox.Reason, raw, detail string) {
-	s.queue.add(signalbox.Signal{Offset: s.lines.offset, Line: s.lines.number, Raw: raw, Refused: reason, Detail: detail})
+	sig := signalbox.Signal{Offset: s.lines.offset, Line: s.lines.number, Raw: raw, Refused: reason, Detail: detail}
+	sig.From, sig.To = s.places.take()
+	s.queue.add(sig)
 }
 
 // Snapshot implements envelope.Sink.

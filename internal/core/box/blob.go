@@ -15,15 +15,26 @@ import (
 // Blob returns the bytes of a blob. The caller closes it.
 func (b *Box) Blob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
 	r, err := b.Journal.GetBlob(ctx, digest)
+	return r, b.explainNoBlob(digest, err)
+}
+
+// OpenBlob opens a blob for reading parts of it. It does not verify it. The caller closes it.
+func (b *Box) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	r, err := b.Journal.OpenBlob(ctx, digest)
+	return r, b.explainNoBlob(digest, err)
+}
+
+// explainNoBlob returns the error of a call that got a blob, and says so if the blob was redacted.
+func (b *Box) explainNoBlob(digest signalbox.Hash, err error) error {
 	if !errors.Is(err, journal.ErrNoBlob) {
-		return r, err
+		return err
 	}
 	if redacted, ok := b.redactionOf(digest); ok {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+		return &signalbox.Error{Code: signalbox.CodeNotFound,
 			Err:  fmt.Errorf("blob %s was redacted by %s at %s: %s", digest, redacted.Actor, redacted.At.Format(time.RFC3339), redacted.Reason),
 			Hint: fmt.Sprintf("its bytes were destroyed; event %d records it", redacted.Seq)}
 	}
-	return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no blob %s", digest),
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no blob %s", digest),
 		Hint: "the data of events has the digests of blobs: signalbox ledger tail --json"}
 }
 

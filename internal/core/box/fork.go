@@ -95,6 +95,21 @@ func (f *fork) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadClose
 	return io.NopCloser(bytes.NewReader(text)), nil
 }
 
+func (f *fork) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	f.mu.Lock()
+	text, ok := f.blobs[digest]
+	f.mu.Unlock()
+	if !ok {
+		return f.Journal.OpenBlob(ctx, digest)
+	}
+	return memoryBlob{bytes.NewReader(text)}, nil
+}
+
+// memoryBlob is an open blob in memory.
+type memoryBlob struct{ *bytes.Reader }
+
+func (memoryBlob) Close() error { return nil }
+
 func (f *fork) DeleteBlob(context.Context, signalbox.Hash) error { return nil }
 
 // Close leaves the other journal open.

@@ -233,6 +233,23 @@ func (m *memory) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadClo
 	return io.NopCloser(bytes.NewReader(data)), nil
 }
 
+func (m *memory) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	if err := m.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer m.mu.Unlock()
+	data, ok := m.blobs[digest]
+	if !ok {
+		return nil, journal.ErrNoBlob
+	}
+	return memoryBlob{bytes.NewReader(data)}, nil
+}
+
+// memoryBlob is an open blob.
+type memoryBlob struct{ *bytes.Reader }
+
+func (memoryBlob) Close() error { return nil }
+
 func (m *memory) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
 	if err := m.enter(ctx); err != nil {
 		return err

@@ -80,9 +80,20 @@ type Journal interface {
 	// GetBlob returns the bytes of a blob, or ErrNoBlob. It returns ErrDamaged if their digest is wrong. The caller closes the
 	// reader.
 	GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error)
+	// OpenBlob opens a blob for reading parts of it, or returns ErrNoBlob. It reads nothing, so it does not find damage: who relies on the bytes
+	// computes their digest. The caller closes the result.
+	OpenBlob(ctx context.Context, digest signalbox.Hash) (Blob, error)
 	// DeleteBlob destroys the bytes of a blob. It does nothing if there is no such blob.
 	DeleteBlob(ctx context.Context, digest signalbox.Hash) error
 
 	// Close ends all watches and releases all resources. Later calls of other methods return an error.
 	Close() error
+}
+
+// Blob is an open blob. Its methods may be called concurrently.
+type Blob interface {
+	io.ReaderAt
+	io.Closer
+	// Size returns the number of bytes.
+	Size() int64
 }

@@ -84,7 +84,8 @@ func (a *auto) detect(line []byte) {
 		a.mixed = "the first line may be of the format " + string(candidates[0]) + " or " + string(candidates[1])
 	}
 	decoder := newDecoder(candidates[0], a.out, a.locate)
-	decoder.detected, decoder.at = true, int64(a.skipped)
+	decoder.detected = true
+	decoder.skip(a.skipped)
 	a.choose(decoder)
 }
 

@@ -25,6 +25,7 @@ type decoder struct {
 
 	locate bool    // tell out where the text is in the stream
 	at     int64   // how many bytes of the stream were read
+	lineAt int64   // where the line starts
 	places []Place // of text
 
 	// The current line of the stream.
@@ -106,6 +107,9 @@ func (d *decoder) Report() signalbox.StreamReport {
 
 func (d *decoder) Origin() (session, model string) { return lines.Valid(d.session), d.model }
 
+// skip is called when the stream starts with a byte order mark.
+func (d *decoder) skip(n int) { d.at, d.lineAt = int64(n), int64(n) }
+
 func (d *decoder) Push(p []byte) {
 	for len(p) > 0 {
 		n := bytes.IndexByte(p, '\n')
@@ -115,8 +119,10 @@ func (d *decoder) Push(p []byte) {
 			return
 		}
 		d.part(p[:n])
+		d.at += int64(n)
 		d.endLine()
-		d.at += int64(n + 1)
+		d.at++
+		d.lineAt = d.at
 		p = p[n+1:]
 	}
 }
@@ -232,6 +238,9 @@ type remark struct {
 func (d *decoder) remark(r remark) {
 	if d.restoreMessage != nil && len(d.remarksSince) < maxDrift {
 		d.remarksSince = append(d.remarksSince, r)
+	}
+	if d.locate {
+		d.out.Locate([]Place{{At: d.lineAt, Size: int(d.at - d.lineAt)}})
 	}
 	d.out.Remark(r.reason, r.raw, r.detail)
 }

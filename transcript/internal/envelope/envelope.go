@@ -27,8 +27,8 @@ type Source interface {
 type Sink interface {
 	// Push takes the next piece of the text and must not retain it.
 	Push(p []byte)
-	// Locate says where the text of the next Push is in the stream. It is called if New was told to, and never for plain text, which is the
-	// stream.
+	// Locate says where the text of the next Push, or what the next Remark is about, is in the stream. It is called if New was told to, and never
+	// for plain text, which is the stream.
 	Locate(places []Place)
 	// StartMessage ends the current message, if any, and starts the next on a new line.
 	StartMessage()
@@ -68,7 +68,7 @@ func New(format signalbox.Format, out Sink, locate bool) Source {
 	case *auto:
 		skip = func(n int) { s.skipped = n }
 	case *decoder:
-		skip = func(n int) { s.at += int64(n) }
+		skip = s.skip
 	}
 	return &bomRemover{Source: source, skip: skip}
 }

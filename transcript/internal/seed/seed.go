@@ -164,7 +164,7 @@ func (m *Matcher) Commit()       {}
 
 // Locate implements envelope.Sink. It is not called.
 func (m *Matcher) Locate([]envelope.Place) {}
-func (m *Matcher) Skip(n int)    { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
+func (m *Matcher) Skip(n int)              { m.off, m.lineOff = m.off+int64(n), m.lineOff+int64(n) }
 
 func (m *Matcher) Remark(signalbox.Reason, string, string) {}
 

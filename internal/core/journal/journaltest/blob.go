@@ -47,6 +47,29 @@ func wantBlob(t *testing.T, j journal.Journal, digest signalbox.Hash, want []byt
 	if !bytes.Equal(got, want) {
 		t.Errorf("got %d other bytes, want %d", len(got), len(want))
 	}
+	wantParts(t, j, digest, want)
+}
+
+// wantParts reads parts of a blob.
+func wantParts(t *testing.T, j journal.Journal, digest signalbox.Hash, want []byte) {
+	t.Helper()
+	blob, err := j.OpenBlob(testContext(t), digest)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	defer blob.Close()
+	if blob.Size() != int64(len(want)) {
+		t.Errorf("the size is %d, want %d", blob.Size(), len(want))
+	}
+	for _, at := range []int{0, len(want) / 2, max(0, len(want)-1)} {
+		part := make([]byte, min(10, len(want)-at))
+		if _, err := blob.ReadAt(part, int64(at)); err != nil && err != io.EOF || !bytes.Equal(part, want[at:at+len(part)]) {
+			t.Errorf("read at %d: %q, %v", at, part, err)
+		}
+	}
+	if n, err := blob.ReadAt(make([]byte, 1), int64(len(want))); n != 0 || err != io.EOF {
+		t.Errorf("read at the end: %d, %v", n, err)
+	}
 }
 
 func wantNoBlob(t *testing.T, j journal.Journal, digest signalbox.Hash) {
@@ -56,6 +79,11 @@ func wantNoBlob(t *testing.T, j journal.Journal, digest signalbox.Hash) {
 		r.Close()
 	}
 	wantError(t, "get a blob that is not there", err, journal.ErrNoBlob)
+	blob, err := j.OpenBlob(testContext(t), digest)
+	if err == nil {
+		blob.Close()
+	}
+	wantError(t, "open a blob that is not there", err, journal.ErrNoBlob)
 }
 
 func testBlob(t *testing.T, l *log) {

@@ -35,6 +35,13 @@ func calls(ctx context.Context, j journal.Journal, event []signalbox.Event) map[
 			}
 			return err
 		},
+		"open blob": func() error {
+			r, err := j.OpenBlob(ctx, signalbox.Hash{})
+			if err == nil {
+				r.Close()
+			}
+			return err
+		},
 		"watch": func() error {
 			for _, err := range j.Watch(ctx, 0) {
 				return err

@@ -119,8 +119,33 @@ func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCl
 	return nil, fmt.Errorf("get blob %v: %w", digest, explain(err))
 }
 
-// openBlob opens a blob and verifies its digest.
-func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
+// OpenBlob opens a blob for reading parts of it.
+func (j *Journal) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
+	err := j.enter(ctx)
+	if err == nil {
+		defer j.leave()
+		var file *os.File
+		if file, err = openBlobFile(j.blobPath(digest)); err == nil {
+			var info os.FileInfo
+			if info, err = file.Stat(); err == nil {
+				return blobFile{file, info.Size()}, nil
+			}
+			file.Close()
+		}
+	}
+	return nil, fmt.Errorf("open blob %v: %w", digest, explain(err))
+}
+
+// blobFile is an open blob. Blobs never change.
+type blobFile struct {
+	*os.File
+	size int64
+}
+
+func (b blobFile) Size() int64 { return b.size }
+
+// openBlobFile opens the file of a blob.
+func openBlobFile(path string) (*os.File, error) {
 	// Opening a named pipe would wait for its writer.
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -133,6 +158,12 @@ func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%w: %w", journal.ErrNoBlob, err)}
 	}
+	return file, err
+}
+
+// openBlob opens a blob and verifies its digest.
+func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
+	file, err := openBlobFile(path)
 	if err != nil {
 		return nil, err
 	}

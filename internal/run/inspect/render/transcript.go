@@ -32,12 +32,14 @@ type TranscriptOptions struct {
 // Transcript prints the output of an agent as it arrives: its words, its tool calls on one line each with the start of the result, and
 // marks at its signals. It needs the same memory for every length.
 type Transcript struct {
-	out     io.Writer
+	emit    func(Line) error
 	o       TranscriptOptions
-	scanner *transcript.Scanner
-	line    []byte // the incomplete last line
-	dropped int64  // bytes of a line that is too long
-	err     error  // of out
+	scanner *transcript.Scanner // nil if the signals are known
+	known   []signalbox.Signal  // those that were not reached yet, by their place
+	at      int64               // the position in the output, if the signals are known
+	line    []byte              // the incomplete last line
+	dropped int64               // bytes of a line that is too long
+	err     error               // of emit
 
 	partial strings.Builder // the incomplete last line of a message that arrives in pieces
 	turn    int             // of that message
@@ -61,7 +63,11 @@ const (
 
 // NewTranscript returns a Transcript that prints to w.
 func NewTranscript(w io.Writer, o TranscriptOptions) *Transcript {
-	return &Transcript{out: w, o: o, scanner: transcript.NewScanner(&transcript.Options{Format: o.Format}), early: -1}
+	emit := func(l Line) error {
+		_, err := io.WriteString(w, l.format(o.Paint)+"\n")
+		return err
+	}
+	return &Transcript{emit: emit, o: o, scanner: transcript.NewScanner(&transcript.Options{Format: o.Format}), early: -1}
 }
 
 // Write takes the next piece of the output. It returns the error of the writer that it prints to.
@@ -91,7 +97,9 @@ func (t *Transcript) Flush() error {
 // Close prints the rest.
 func (t *Transcript) Close() error {
 	t.endLine()
-	t.collect(t.scanner.Close())
+	if t.scanner != nil {
+		t.collect(t.scanner.Close())
+	}
 	t.release()
 	t.endMessage()
 	t.flushSignals()
@@ -99,6 +107,16 @@ func (t *Transcript) Close() error {
 }
 
 func (t *Transcript) scan(p []byte) {
+	if t.scanner == nil {
+		t.at += int64(len(p))
+		n := 0
+		for n < len(t.known) && t.known[n].To <= t.at {
+			n++
+		}
+		t.signals = append(t.signals, t.known[:n]...)
+		t.known = t.known[n:]
+		return
+	}
 	t.collect(t.scanner.Push(p))
 	if pending, ok := t.scanner.Pending(); ok && pending.Offset != t.early {
 		t.collect([]signalbox.Signal{pending})
@@ -109,18 +127,22 @@ func (t *Transcript) scan(p []byte) {
 // collect keeps signals until their line is printed.
 func (t *Transcript) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
-		switch {
-		case sig.Offset == t.early:
-			continue
-		case sig.Refused == signalbox.ReasonDrift, sig.Refused == signalbox.ReasonRateLimited: // remarks about the stream
-			continue
+		if sig.Offset != t.early && t.o.judge(&sig) {
+			t.signals = append(t.signals, sig)
 		}
-		if sig.TaskID != "" && sig.TaskID == t.o.Name {
-			sig.TaskID = t.o.Work
-		}
-		transcript.Authorize(&sig, t.o.Role, t.o.Work)
-		t.signals = append(t.signals, sig)
 	}
+}
+
+// judge refuses a signal that the session must not send. It reports whether the signal is worth showing.
+func (o *TranscriptOptions) judge(sig *signalbox.Signal) bool {
+	if sig.Refused == signalbox.ReasonDrift || sig.Refused == signalbox.ReasonRateLimited { // remarks about the stream
+		return false
+	}
+	if sig.TaskID != "" && sig.TaskID == o.Name {
+		sig.TaskID = o.Work
+	}
+	transcript.Authorize(sig, o.Role, o.Work)
+	return true
 }
 
 // endLine prints what a complete line of the output shows.
@@ -131,7 +153,7 @@ func (t *Transcript) endLine() {
 		size := t.dropped + int64(len(t.line))
 		t.line, t.dropped = t.line[:0], 0
 		t.release()
-		t.print("  " + t.o.Paint.Faint(fmt.Sprintf("(a line of %.1f MB is not shown: --raw)", float64(size)/1e6)))
+		t.print(Line{Kind: LineFaint, Indent: "  ", Text: fmt.Sprintf("(a line of %.1f MB is not shown: --raw)", float64(size)/1e6), Cut: true})
 		return
 	}
 	if len(t.line) == 0 {
@@ -161,28 +183,28 @@ func (t *Transcript) entry(e agentformat.Entry) {
 	if e.Nested {
 		indent = "  "
 	}
-	paint := t.o.Paint
 	switch {
 	case e.Withdrawn:
-		t.print(paint.Faint("  (the reply so far does not count)"))
+		t.print(Line{Kind: LineFaint, Indent: "  ", Text: "(the reply so far does not count)"})
 	case e.Kind == agentformat.EntryText && e.Partial:
 		t.turn = e.Turn
 		t.piece(e.Text)
 	case e.Kind == agentformat.EntryText && e.Nested:
-		t.lines(paint.Faint, indent+"  ", e.Text, maxResult)
+		t.lines(LineFaint, indent+"  ", e.Text, maxResult)
 	case e.Kind == agentformat.EntryText:
 		t.message(e.Text)
 	case e.Kind == agentformat.EntryThinking && e.Partial: // too many pieces to be readable
 	case e.Kind == agentformat.EntryThinking:
-		t.lines(paint.Faint, indent+"  · ", e.Text, 1)
+		t.lines(LineFaint, indent+"  · ", e.Text, 1)
 	case e.Kind == agentformat.EntryToolCall:
-		t.print(indent + "  " + paint.Busy("▸ "+clip(e.Text)))
+		call := clip(e.Text)
+		t.print(Line{Kind: LineCall, Indent: indent + "  ", Text: "▸ " + call, Cut: len(call) < len(e.Text)})
 	case e.Kind == agentformat.EntryToolResult && e.Failed:
-		t.lines(paint.Bad, indent+"    ", cmp.Or(e.Text, "failed"), maxResult)
+		t.lines(LineFailed, indent+"    ", cmp.Or(e.Text, "failed"), maxResult)
 	case e.Kind == agentformat.EntryToolResult:
-		t.lines(paint.Faint, indent+"    ", e.Text, maxResult)
+		t.lines(LineFaint, indent+"    ", e.Text, maxResult)
 	case e.Kind == agentformat.EntryError:
-		t.lines(paint.Bad, "  ! ", e.Text, maxResult)
+		t.lines(LineFailed, "  ! ", e.Text, maxResult)
 	}
 }
 
@@ -233,7 +255,7 @@ func (t *Transcript) words(line string) {
 	line = strings.TrimRight(line, "\r\n")
 	i := slices.IndexFunc(t.signals, func(sig signalbox.Signal) bool { return isOn(sig, line) })
 	if i < 0 {
-		t.print(text.PrintableLines(clipTo(line, maxWords)))
+		t.print(Line{Text: text.PrintableLines(clipTo(line, maxWords)), Cut: len(line) > maxWords})
 		return
 	}
 	sig := t.signals[i]
@@ -241,9 +263,12 @@ func (t *Transcript) words(line string) {
 	t.mark(sig, text.PrintableLines(clipTo(strings.TrimSpace(line), maxWords)))
 }
 
-// isOn reports whether a signal is on a line.
+// isOn reports whether a signal is on a line. A line signal is all of its line, so that a sentence that mentions one is not marked in its place.
 func isOn(sig signalbox.Signal, line string) bool {
 	first := firstLine(sig)
+	if sig.Dialect == signalbox.DialectLine && sig.Taken() {
+		return first != "" && strings.TrimSpace(line) == first
+	}
 	return first != "" && strings.Contains(line, first)
 }
 
@@ -257,7 +282,7 @@ func firstLine(sig signalbox.Signal) string {
 func (t *Transcript) flushSignals() {
 	var kept []signalbox.Signal
 	for _, sig := range t.signals {
-		if t.held != nil && isOn(sig, *t.held) {
+		if t.held != nil && isOn(sig, *t.held) || t.partial.Len() > 0 && isOn(sig, t.partial.String()) {
 			kept = append(kept, sig)
 			continue
 		}
@@ -268,21 +293,19 @@ func (t *Transcript) flushSignals() {
 
 // mark prints a signal: accepted with its name, or refused with the reason.
 func (t *Transcript) mark(sig signalbox.Signal, line string) {
-	paint := t.o.Paint
-	switch verdict := t.verdict(sig); verdict {
-	case "":
-		t.print(paint.Good("✔ " + line))
-	default:
-		t.print(paint.Bad("✘ "+line) + "  " + paint.Warn("("+verdict+")"))
+	shown := Line{Kind: LineSignal, Text: "✔ " + line, Signal: Span{From: sig.From, To: sig.To}}
+	if verdict := t.o.verdict(sig); verdict != "" {
+		shown.Kind, shown.Text, shown.Note = LineRefused, "✘ "+line, verdict
 	}
+	t.print(shown)
 }
 
 // verdict returns why a signal does not count, "" if it does. The ledger has the last word, once the turn has ended.
-func (t *Transcript) verdict(sig signalbox.Signal) string {
-	turn := t.o.Turn
+func (o *TranscriptOptions) verdict(sig signalbox.Signal) string {
+	turn := o.Turn
 	switch {
 	case turn != nil && slices.ContainsFunc(turn.Signals, func(heard inspect.Signal) bool {
-		return heard.Name == sig.Name && (t.o.Tail || heard.Offset == sig.Offset)
+		return heard.Name == sig.Name && (o.Tail || heard.Offset == sig.Offset)
 	}):
 		return ""
 	case sig.Refused != "":
@@ -298,25 +321,26 @@ func (t *Transcript) verdict(sig signalbox.Signal) string {
 }
 
 // lines prints the first lines of a text, and how many more there are.
-func (t *Transcript) lines(style func(string) string, indent, words string, limit int) {
+func (t *Transcript) lines(kind LineKind, indent, words string, limit int) {
 	words = strings.TrimRight(words, "\r\n\t ")
 	if words == "" {
 		return
 	}
 	for range limit {
 		line, rest, more := strings.Cut(words, "\n")
-		t.print(indent + style(clip(line)))
+		shown := clip(line)
+		t.print(Line{Kind: kind, Indent: indent, Text: shown, Cut: len(shown) < len(line)})
 		indent = strings.Repeat(" ", len([]rune(indent)))
 		if words = rest; !more {
 			return
 		}
 	}
-	t.print(indent + t.o.Paint.Faint(fmt.Sprintf("… %s more", text.Count(strings.Count(words, "\n")+1, "line"))))
+	t.print(Line{Kind: LineFaint, Indent: indent, Text: fmt.Sprintf("… %s more", text.Count(strings.Count(words, "\n")+1, "line")), Cut: true})
 }
 
-func (t *Transcript) print(line string) {
+func (t *Transcript) print(line Line) {
 	if t.err == nil {
-		_, t.err = io.WriteString(t.out, line+"\n")
+		t.err = t.emit(line)
 	}
 }
 
