@@ -7,6 +7,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -62,6 +63,8 @@ type Dashboard struct {
 	machine machineReader
 	// heavy is for the pages that need much memory, until they are written.
 	heavy *transfer.Slots
+	// indexes are for transcripts.
+	indexes indexes
 }
 
 // New returns a dashboard for an open box, whose engine must follow the ledger.
@@ -101,6 +104,9 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.page(mux, "GET /work/{task}", access.Read, d.task)
 	d.heavyPage(mux, "GET /work/{task}/diff", access.Read, d.diff)
 	d.heavyPage(mux, "GET /work/{task}/log", access.Read, d.log)
+	d.heavyPage(mux, "GET /work/{task}/log/piece", access.Read, d.logPiece)
+	d.heavyPage(mux, "GET /blob/{digest}", access.Read, d.blob)
+	d.heavyPage(mux, "GET /blob/{digest}/piece", access.Read, d.blobPiece)
 	d.page(mux, "GET /run", access.Read, d.run)
 	d.page(mux, "GET /crew", access.Read, d.crew)
 	d.heavyPage(mux, "GET /cost", access.Read, d.cost)
@@ -151,6 +157,10 @@ type view struct {
 	status          int // 0 means 200
 	// known is the status of the box, if the page has read it.
 	known *inspect.Status
+	// part is the template of a part of the page that is shown without the rest; "" means all of the page.
+	part string
+	// redirect is the address of another page to show instead, and refresh of one to show next.
+	redirect, refresh string
 }
 
 // link is an entry of the navigation: the template of the page that it leads to, its path and its name.
@@ -231,6 +241,10 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 			d.fail(w, r, caller, err)
 			return
 		}
+		if v.redirect != "" {
+			http.Redirect(w, r, v.redirect, http.StatusSeeOther)
+			return
+		}
 		d.render(w, r, caller, v)
 	})
 }
@@ -268,7 +282,7 @@ func backTo(path string) string {
 // render writes a page.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
 	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Pages: d.navigationOf(caller), Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
-	if v.template != "login" {
+	if v.template != "login" && v.part == "" {
 		st, err := v.known, error(nil)
 		if st == nil {
 			st, err = inspect.ReadStatus(r.Context(), d.box, d.opts.Now())
@@ -285,12 +299,15 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 		}
 	}
 	var buf bytes.Buffer
-	if err := d.pages[v.template].ExecuteTemplate(&buf, "layout.html", f); err != nil {
+	if err := d.pages[v.template].ExecuteTemplate(&buf, cmp.Or(v.part, "layout.html"), f); err != nil {
 		d.opts.Log.Error("a page cannot be rendered", "page", v.template, "error", err)
 		http.Error(w, "the page cannot be shown", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if v.refresh != "" {
+		w.Header().Set("Refresh", "0;url="+v.refresh)
+	}
 	if v.status != 0 {
 		w.WriteHeader(v.status)
 	}

@@ -42,6 +42,7 @@ func functions(now func() time.Time) template.FuncMap {
 			return strconv.FormatFloat(brief.Finite(float64(*n), 0), 'f', places, 64)
 		},
 		"price": func(n *brief.Number) string { return priceText(brief.Finite(float64(*n), 0)) },
+		"add":   func(a, b int) int { return a + b },
 	}
 }
 

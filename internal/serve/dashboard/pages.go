@@ -12,7 +12,6 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/workspace"
 )
 
@@ -200,40 +199,6 @@ func (d *Dashboard) diff(ctx context.Context, r *http.Request) (view, error) {
 	page.unifiedDiff, err = parseDiff(reader)
 	reader.Close()
 	return view{template: "diff", title: "Diff of " + w.ID, data: page}, err
-}
-
-// logPage is what the agents of a session wrote and did.
-type logPage struct {
-	Task, Title string
-	Sessions    []inspect.Session
-	Index       int
-	Text        string
-	Cut         bool
-}
-
-// maxLog is how much of a log a page shows: its end.
-const maxLog = 512 << 10
-
-func (d *Dashboard) log(ctx context.Context, r *http.Request) (view, error) {
-	w, err := d.find(r.PathValue("task"))
-	if err != nil {
-		return view{}, err
-	}
-	page := logPage{Task: w.ID, Title: w.Title, Index: inspect.LastAgentSession(w)}
-	if page.Sessions, err = inspect.ReadSessions(ctx, d.box.Journal, w, d.opts.Now()); err != nil {
-		return view{}, err
-	}
-	if wanted, err := strconv.Atoi(r.URL.Query().Get("session")); err == nil && wanted >= 0 && wanted < len(page.Sessions) {
-		page.Index = wanted
-	}
-	if page.Index >= 0 {
-		end := &tail{limit: maxLog}
-		if err := render.NewLog(end, d.box, w.ID, render.LogOptions{}).Print(ctx, []int{page.Index}); err != nil {
-			return view{}, err
-		}
-		page.Text, page.Cut = end.text()
-	}
-	return view{template: "log", title: "Log of " + w.ID, data: page}, nil
 }
 
 // ledgerPage is a part of the ledger.

@@ -387,12 +387,12 @@ func (l *Log) endTurn(turn *inspect.Turn) error {
 			return err
 		}
 	}
-	_, err = fmt.Fprintln(l.out, l.o.Paint.Faint("── "+show.OnScreen(outcome(turn))))
+	_, err = fmt.Fprintln(l.out, l.o.Paint.Faint("── "+show.OnScreen(Outcome(turn))))
 	return err
 }
 
-// outcome returns how a turn ended, in words.
-func outcome(t *inspect.Turn) string {
+// Outcome returns how a turn ended, in words.
+func Outcome(t *inspect.Turn) string {
 	var parts []string
 	switch {
 	case t.Failure != "":

@@ -2,6 +2,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -42,25 +43,13 @@ type Piece struct {
 	Lines    []Line
 }
 
-// NewView returns a view of a transcript of a size. The signals are all of it, with their places (transcript.Options.Locate).
-func NewView(r io.ReaderAt, size int64, signals []signalbox.Signal, raw bool, o TranscriptOptions) *View {
-	return &View{o: o, raw: raw, r: r, size: size, marked: o.Marks(signals)}
+// NewView returns a view of a transcript of a size. The marks are its signals as Judge returns them, with their places
+// (transcript.Options.Locate).
+func NewView(r io.ReaderAt, size int64, marks []signalbox.Signal, raw bool, o TranscriptOptions) *View {
+	marks = slices.Clone(marks)
+	slices.SortStableFunc(marks, func(a, b signalbox.Signal) int { return cmp.Compare(a.From, b.From) })
+	return &View{o: o, raw: raw, r: r, size: size, marked: marks}
 }
-
-// Marks returns the signals that are shown, by their place. Those that the session must not send are refused.
-func (o *TranscriptOptions) Marks(signals []signalbox.Signal) []signalbox.Signal {
-	var marked []signalbox.Signal
-	for _, sig := range signals {
-		if o.judge(&sig) {
-			marked = append(marked, sig)
-		}
-	}
-	slices.SortStableFunc(marked, func(a, b signalbox.Signal) int { return int(min(1, max(-1, a.From-b.From))) })
-	return marked
-}
-
-// Verdict returns why one of the Marks does not count, "" if it does.
-func (o *TranscriptOptions) Verdict(sig signalbox.Signal) string { return o.verdict(sig) }
 
 // After returns the piece that starts with the unit at a position.
 func (v *View) After(at int64) (Piece, error) {
@@ -304,7 +293,7 @@ func (v *View) rawLine(data []byte, from int64) Line {
 			continue
 		}
 		add(sig.From, "", "")
-		if verdict := v.o.verdict(sig); verdict == "" {
+		if verdict := v.o.Verdict(sig); verdict == "" {
 			add(sig.To, LineSignal, "")
 		} else {
 			add(sig.To, LineRefused, verdict)

@@ -36,8 +36,19 @@ func located(output []byte, format signalbox.Format) (signals []signalbox.Signal
 	return append(signals, s.Close()...)
 }
 
+// marks returns the signals that are shown.
+func marks(signals []signalbox.Signal, o TranscriptOptions) []signalbox.Signal {
+	var shown []signalbox.Signal
+	for _, sig := range signals {
+		if o.Judge(&sig) {
+			shown = append(shown, sig)
+		}
+	}
+	return shown
+}
+
 func viewOf(output []byte, raw bool, o TranscriptOptions) *View {
-	return NewView(bytes.NewReader(output), int64(len(output)), located(output, o.Format), raw, o)
+	return NewView(bytes.NewReader(output), int64(len(output)), marks(located(output, o.Format), o), raw, o)
 }
 
 // forward returns all pieces of a view from the start, and backward from the end.

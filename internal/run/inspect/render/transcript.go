@@ -127,14 +127,14 @@ func (t *Transcript) scan(p []byte) {
 // collect keeps signals until their line is printed.
 func (t *Transcript) collect(signals []signalbox.Signal) {
 	for _, sig := range signals {
-		if sig.Offset != t.early && t.o.judge(&sig) {
+		if sig.Offset != t.early && t.o.Judge(&sig) {
 			t.signals = append(t.signals, sig)
 		}
 	}
 }
 
-// judge refuses a signal that the session must not send. It reports whether the signal is worth showing.
-func (o *TranscriptOptions) judge(sig *signalbox.Signal) bool {
+// Judge refuses a signal that the session must not send. It reports whether the signal is worth showing.
+func (o *TranscriptOptions) Judge(sig *signalbox.Signal) bool {
 	if sig.Refused == signalbox.ReasonDrift || sig.Refused == signalbox.ReasonRateLimited { // remarks about the stream
 		return false
 	}
@@ -294,14 +294,14 @@ func (t *Transcript) flushSignals() {
 // mark prints a signal: accepted with its name, or refused with the reason.
 func (t *Transcript) mark(sig signalbox.Signal, line string) {
 	shown := Line{Kind: LineSignal, Text: "✔ " + line, Signal: Span{From: sig.From, To: sig.To}}
-	if verdict := t.o.verdict(sig); verdict != "" {
+	if verdict := t.o.Verdict(sig); verdict != "" {
 		shown.Kind, shown.Text, shown.Note = LineRefused, "✘ "+line, verdict
 	}
 	t.print(shown)
 }
 
-// verdict returns why a signal does not count, "" if it does. The ledger has the last word, once the turn has ended.
-func (o *TranscriptOptions) verdict(sig signalbox.Signal) string {
+// Verdict returns why a signal does not count, "" if it does. The ledger has the last word, once the turn has ended.
+func (o *TranscriptOptions) Verdict(sig signalbox.Signal) string {
 	turn := o.Turn
 	switch {
 	case turn != nil && slices.ContainsFunc(turn.Signals, func(heard inspect.Signal) bool {

@@ -28,11 +28,9 @@ function replace(part, next) {
     part.replaceWith(next);
     return;
   }
-  const atEnd = part.scrollHeight - part.scrollTop - part.clientHeight < 8;
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
   replaceAround(part, next);
   if (focused && !focused.isConnected) twin(focused, part)?.focus({ preventScroll: true });
-  if (part.hasAttribute("data-follow") && atEnd) part.scrollTop = part.scrollHeight;
 }
 
 // replaceAround replaces the children of a part, except for those in which the user types. They are not even moved: that would take the focus
