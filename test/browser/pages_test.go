@@ -30,6 +30,7 @@ var pages = []struct {
 	{name: "waiting", path: "/work/T6"},
 	{name: "diff", path: "/work/T5/diff", calm: true},
 	{name: "log", path: "/work/T3/log"},
+	{name: "raw log", path: "/work/T3/log?raw=1&session=0&turn=0&at=0"},
 	{name: "no log", path: "/work/T6/log"},
 	{name: "portfolio", path: "/portfolio", calm: true, private: true},
 	{name: "harvest on a day", path: "/portfolio?as_of=2026-03-20&sort_by=loss_pct&no_wash_sale_check=on", calm: true, private: true},

@@ -238,7 +238,7 @@ func (s *stage) post(client *http.Client, path string, form url.Values, headers 
 func (s *stage) pages() map[string]bool {
 	return map[string]bool{
 		"/": true, "/board": true, "/run": true, "/crew": false, "/oracle": false, "/cost": true, "/ledger": false, "/ledger/3": true, "/work/T1": true, "/work/T2": true,
-		"/work/T3": true, "/work/T2/log": true, "/work/T2/log?session=0": true, "/login": false, "/login?link=%3Cscript%3E": false, "/work/none": false, "/none%3Cscript%3E": false,
+		"/work/T3": true, "/work/T2/log": true, "/work/T2/log?session=0": true, "/work/T2/log?raw=1&find=%3Cb%3E": true, "/login": false, "/login?link=%3Cscript%3E": false, "/work/none": false, "/none%3Cscript%3E": false,
 	}
 }
 

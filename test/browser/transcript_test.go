@@ -1,0 +1,203 @@
+package browser_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"signalbox/internal/core/journal/sqlite"
+)
+
+// putBlob stores a blob in the box of a stage, and returns the address of its page.
+func putBlob(t *testing.T, s *stage, text []byte) string {
+	t.Helper()
+	j, err := sqlite.Open(context.Background(), filepath.Join(s.project, ".signalbox"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	digest, err := j.PutBlob(t.Context(), bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "/blob/" + digest.String()
+}
+
+// seen is the text of the lines that the user sees.
+const seen = `(() => { const box = document.getElementById("log")?.getBoundingClientRect();
+	return !box ? [] : [...document.querySelectorAll("#log .line")].filter((l) => { const r = l.getBoundingClientRect(); return r.bottom > box.top && r.top < box.bottom; }); })()`
+
+// sees waits until the user sees a text in the transcript.
+func (p *tab) sees(text string) {
+	p.t.Helper()
+	p.until(seen + `.some((l) => l.querySelector(".words").textContent.includes(` + quote(text) + `))`)
+}
+
+// TestHugeTranscript opens a transcript of 64 MB, and reads in its middle and at its end. The page stays small.
+func TestHugeTranscript(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, scene{})
+	const size = 64 << 20
+	var text bytes.Buffer
+	for n := 0; text.Len() < size; n++ {
+		fmt.Fprintf(&text, "line %d of a long transcript, with words that an agent might write\n", n)
+	}
+	lines := bytes.Count(text.Bytes(), []byte("\n"))
+	path := putBlob(t, s, text.Bytes())
+	p := newTab(t, s)
+	small := func(where string) {
+		t.Helper()
+		if n := eval[int](p, `document.querySelectorAll("*").length`); n > 12000 {
+			t.Errorf("%s: the page has %d elements", where, n)
+		}
+	}
+	p.open(path)
+	p.sees(fmt.Sprintf("line %d of", lines-1)) // the end
+	small("at the end")
+
+	p.press("g")
+	p.sees("line 0 of")
+	small("at the start")
+
+	// The scroll bar reaches every place.
+	for _, part := range []int{2, 4, 3} {
+		eval[bool](p, fmt.Sprintf(`(() => { const log = document.getElementById("log"); log.scrollTop = log.scrollHeight * %d / 5; return true; })()`, part))
+		p.until(seen + `.length > 5`)
+		number := eval[int](p, seen+`.map((l) => Number(l.querySelector(".words").textContent.split(" ")[1]))[3]`)
+		if want := lines * part / 5; number < want*9/10-1000 || number > want*11/10+1000 {
+			t.Errorf("at %d/5 of the scroll bar: line %d, not about %d", part, number, want)
+		}
+		small("in the middle")
+	}
+	// Scrolling step by step loses nothing: every line is followed by the next.
+	for n := range 60 {
+		step := "+= log.clientHeight / 2"
+		if n >= 40 {
+			step = "-= log.clientHeight"
+		}
+		eval[bool](p, `(() => { const log = document.getElementById("log"); log.scrollTop `+step+`; return true; })()`)
+		p.until(seen + `.length > 5`)
+	}
+	if gap := eval[string](p, `(() => { const n = [...document.querySelectorAll("#log .words")].map((l) => Number(l.textContent.split(" ")[1]));
+		for (let i = 1; i < n.length; i++) if (n[i] !== n[i - 1] + 1) return n[i - 1] + " is followed by " + n[i]; return ""; })()`); gap != "" {
+		t.Error(gap)
+	}
+	small("after scrolling")
+	p.press("G")
+	p.sees(fmt.Sprintf("line %d of", lines-1))
+
+	// Every byte has an address.
+	at := bytes.Index(text.Bytes(), []byte("line 300000 of"))
+	p.open(fmt.Sprintf("%s?at=%d", path, at+7))
+	p.sees("line 300000 of")
+	if got := p.text(".line.here .words"); !strings.HasPrefix(got, "line 300000 of") {
+		t.Errorf("the byte is not shown, but %q", got)
+	}
+	small("at a byte")
+
+	// Search goes from there to the next hit, in steps, and back.
+	p.fill("input[type=search]", "LINE 700000 of")
+	p.press("\r")
+	p.sees("line 700000 of")
+	eval[bool](p, `!!(document.querySelector("input[type=search]").value = "line 300001 of")`)
+	p.leaving(chromedp.Click(chromedp.CSS("button[value=previous]")))
+	p.sees("line 300001 of")
+	p.noFaults(t)
+}
+
+// TestHugeLine opens a transcript that is one line of 64 MB. It is neither lost nor does it break the page.
+func TestHugeLine(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, scene{})
+	text := bytes.Repeat([]byte("0123456789abcde "), 4<<20)
+	copy(text[40<<20:], "THE MIDDLE OF IT")
+	path := putBlob(t, s, text)
+	p := newTab(t, s)
+	p.open(path)
+	p.sees("MB of a long line")
+	p.open(path + "?raw=1&at=0")
+	p.sees("0123456789abcde 0123456789")
+	p.open(fmt.Sprintf("%s?raw=1&at=%d", path, 40<<20))
+	p.sees("THE MIDDLE OF IT")
+	if n := eval[int](p, `document.body.textContent.length`); n > 4<<20 {
+		t.Errorf("the page has %d characters", n)
+	}
+	p.noFaults(t)
+}
+
+// TestMarksAreAtTheirBytes compares what is marked with the bytes of the transcript, in several formats, after characters of every length and with
+// both kinds of line ends.
+func TestMarksAreAtTheirBytes(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, scene{})
+	p := newTab(t, s)
+	const said, fence = "Zürich — 漢字 🚂", "```"
+	for name, text := range map[string]string{
+		"plain":  said + "\r\nI will say READY_FOR_REVIEW: T7 soon.\r\nREADY_FOR_REVIEW: T7\r\n\r\n" + fence + "\r\nREVIEW_PASSED: T7\r\n" + fence + "\r\n",
+		"claude": `{"type":"system","subtype":"init","session_id":"s"}` + "\r\n" + `{"type":"assistant","message":{"content":[{"type":"thinking","thinking":"READY_FOR_REVIEW: T7"},{"type":"text","text":"` + said + ` \u6f22\ud83d\ude82 \"q\"\r\nREADY_FOR_REVIEW: T7\r\n\n` + fence + `\nREVIEW_PASSED: T7\n` + fence + `"}]},"parent_tool_use_id":null,"session_id":"s"}` + "\r\n",
+		"codex":  `{"type":"thread.started","thread_id":"t"}` + "\n" + `{"type":"item.completed","item":{"id":"i","type":"command_execution","aggregated_output":"READY_FOR_REVIEW: T7","exit_code":0}}` + "\n" + `{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"` + said + `\nREADY_FOR_REVIEW: T7\n\n` + fence + `\nREVIEW_PASSED: T7\n` + fence + `"}}` + "\n",
+	} {
+		path := putBlob(t, s, []byte(text))
+		for _, form := range []string{"?raw=1&at=0", "?at=0"} {
+			p.open(path + form)
+			marks := eval[[]struct {
+				Text, Kind, Note string
+				From, To         int
+			}](p, `[...document.querySelectorAll("#log mark")].map((m) => ({ text: m.textContent, kind: m.className, note: m.closest(".words").querySelector("em")?.textContent ?? "", from: Number(m.dataset.from), to: Number(m.dataset.to) }))`)
+			if len(marks) != 2 {
+				t.Errorf("%s%s: %d marks: %+v", name, form, len(marks), marks)
+				continue
+			}
+			for i, want := range []struct{ text, kind string }{{"READY_FOR_REVIEW: T7", "signal"}, {"REVIEW_PASSED: T7", "refused"}} {
+				m := marks[i]
+				if got := text[m.From:m.To]; got != want.text || m.Kind != want.kind || !strings.HasSuffix(m.Text, want.text) {
+					t.Errorf("%s%s: %+v marks %q, not %+v", name, form, m, got, want)
+				}
+			}
+			if !strings.Contains(marks[1].Note, "refused: fenced") {
+				t.Errorf("%s%s: no reason: %q", name, form, marks[1].Note)
+			}
+		}
+		// The keys lead from signal to signal, and to the other form at the same place.
+		p.open(path + "?raw=1&at=0")
+		for _, key := range []struct{ key, text string }{{"s", "READY_FOR_REVIEW: T7"}, {"s", "REVIEW_PASSED: T7"}, {"S", "READY_FOR_REVIEW: T7"}} {
+			p.press(key.key)
+			p.until(`new URLSearchParams(location.search).get("at") === "` + fmt.Sprint(strings.LastIndex(text, key.text)) + `" && document.body?.dataset.pieces`)
+		}
+		p.press("r")
+		p.until(`!document.querySelector("#log.raw") && document.querySelector("#log .here")`)
+	}
+	p.noFaults(t)
+}
+
+// TestTranscriptWithoutScripting pages through a transcript without the script.
+func TestTranscriptWithoutScripting(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, scene{})
+	var text strings.Builder
+	for n := range 1000 {
+		fmt.Fprintf(&text, "line %d <b>of</b> it\n", n)
+	}
+	p := newTab(t, s)
+	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	p.open(putBlob(t, s, []byte(text.String())))
+	for n := 0; !strings.Contains(p.text("#log"), "line 0 <b>of</b> it"); n++ {
+		if n == 0 && !strings.Contains(p.text("#log"), "line 999 <b>of</b> it") || n > 20 {
+			t.Fatalf("step %d: %.200s", n, p.text("#log"))
+		}
+		p.click("#paging a") // the first is Earlier
+	}
+	p.click("#paging a:last-child")
+	p.fill("input[type=search]", "Line 777 <b>")
+	p.click("button[value=next]")
+	if got := p.text(".line.here .words"); got != "line 777 <b>of</b> it" {
+		t.Errorf("search leads to %q", got)
+	}
+	p.noFaults(t)
+}
