@@ -105,19 +105,25 @@ func (t *tickRecord) clear() {
 }
 
 func (r *Run) recordWrite(i int32, key string, before, v any) {
+	w := nodeWrite{i, key, v, 0}
+	if r.record {
+		if kept := keptItems(before, v); kept > 0 {
+			w.value, w.kept = v.([]any)[kept], kept
+		}
+	}
+	r.noteWrite(i, w, blackboard.Size(v))
+}
+
+// noteWrite notes a write of a value that has a size.
+func (r *Run) noteWrite(i int32, w nodeWrite, size int) {
 	r.changed = true
 	if len(r.tree.reactive) > 0 {
 		r.writers = append(r.writers, i)
 	}
-	r.written += blackboard.Size(v) + len(key)
-	if !r.record {
-		return
+	r.written += size + len(w.key)
+	if r.record {
+		r.tick.writes = append(r.tick.writes, w)
 	}
-	w := nodeWrite{i, key, v, 0}
-	if kept := keptItems(before, v); kept > 0 {
-		w.value, w.kept = v.([]any)[kept], kept
-	}
-	r.tick.writes = append(r.tick.writes, w)
 }
 
 // keptItems returns n > 0 if after is a list of the last n items of before and one more item, and 0 otherwise.
@@ -129,18 +135,6 @@ func keptItems(before, after any) int {
 		return 0
 	}
 	return kept
-}
-
-// apply returns the value of a key after a write, given the value before.
-func (w nodeWrite) apply(before any) any {
-	if w.kept == 0 {
-		return w.value
-	}
-	old, _ := before.([]any)
-	if w.kept > len(old) {
-		return nil // compare reports it
-	}
-	return slices.Concat(old[len(old)-w.kept:], []any{w.value})
 }
 
 func (r *Run) emit(i int32, topic string, v any) {

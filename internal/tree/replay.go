@@ -3,6 +3,8 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 )
 
 // ErrOtherTree means that a journal belongs to another tree, or to another version of this tree.
@@ -34,6 +36,18 @@ func NewReplay(t *Tree, o *RunOptions) (*Run, error) {
 	}
 	r.record = true
 	return r, nil
+}
+
+// Clone returns a copy of a replay that can be continued independently. It does not have what the last tick emitted, started, halted and
+// changed.
+func (r *Run) Clone() *Run {
+	clone := *r
+	clone.board, clone.state = r.board.Clone(), slices.Clone(r.state)
+	clone.lists, clone.errs, clone.results = maps.Clone(r.lists), maps.Clone(r.errs), maps.Clone(r.results)
+	clone.payloads, clone.topics = maps.Clone(r.payloads), maps.Clone(r.topics)
+	clone.call, clone.tick = Call{}, tickRecord{}
+	clone.writers, clone.starts, clone.halts, clone.emitted, clone.moves = nil, nil, nil, nil, nil
+	return &clone
 }
 
 // Resume ends the replay. The next tick calls the tree's functions again. The caller must start the pending jobs again.
@@ -86,6 +100,22 @@ func (r *Run) compare(rec *Record) error {
 	return nil
 }
 
+// repeat repeats a recorded write.
+func (c *Call) repeat(w nodeWrite) error {
+	if w.kept == 0 {
+		return c.Set(w.key, w.value)
+	}
+	r := c.run
+	if r.written > maxTick {
+		return errTick
+	}
+	_, size, err := c.board.ExtendIn(c.scope, w.key, w.kept, w.value)
+	if err == nil {
+		r.noteWrite(c.node, w, size)
+	}
+	return err
+}
+
 // replayLeaf repeats the recorded effects of a leaf. Both records have the same order, so the effects of the leaf are in
 // the old record at the length of the new one.
 func (r *Run) replayLeaf(i int32, l *leaf, s *state) Status {
@@ -99,9 +129,7 @@ func (r *Run) replayLeaf(i int32, l *leaf, s *state) Status {
 	}
 	c := r.prepare(i, l)
 	for at := len(now.writes); at < len(rec.writes) && rec.writes[at].node == i; at++ {
-		w := rec.writes[at]
-		before, _ := c.Get(w.key)
-		if err := c.Set(w.key, w.apply(before)); err != nil || w.kept > 0 && now.writes[at].kept != w.kept {
+		if err := c.repeat(rec.writes[at]); err != nil {
 			now.writes = now.writes[:at]
 			break // compare reports it
 		}

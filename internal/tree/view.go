@@ -63,6 +63,9 @@ func (t *Tree) Info(i int) NodeInfo {
 	return info
 }
 
+// Kind returns the kind of node i. It is cheaper than Info.
+func (t *Tree) Kind(i int) Kind { return t.nodes[i].kind }
+
 // Path returns the path of node i. It is cheaper than Info.
 func (t *Tree) Path(i int) string { return t.path(int32(i)) }
 
