@@ -66,6 +66,9 @@ func ReadJournal(name string, started func(tree.Header) error, each func(*tree.R
 // headerPrefix is the beginning of every journal.
 const headerPrefix = `{"format":`
 
+// endingPrefix is the beginning of a line about the end of a run.
+const endingPrefix = `{"end":`
+
 // IsJournal reports whether a file begins like a journal.
 func IsJournal(name string) bool {
 	file, err := os.Open(name)
@@ -170,7 +173,7 @@ func (j *Journal) take(line []byte, number int, started func(tree.Header) error,
 		return nil
 	case j.Ended():
 		return errors.New("there are lines after the end of the run")
-	case bytes.HasPrefix(line, []byte(`{"end":`)):
+	case bytes.HasPrefix(line, []byte(endingPrefix)):
 		j.Ending = &tree.Ending{}
 		return json.Unmarshal(line, j.Ending)
 	}
