@@ -32,6 +32,10 @@ type Options struct {
 	Color bool
 	// ASCII makes Text use only ASCII characters.
 	ASCII bool
+	// Embedded makes SVG leave out its style sheet and its heading, for a page that has them: see StyleSheet.
+	Embedded bool
+	// Notes are short texts that an embedded picture shows at nodes, such as the signals of a tick.
+	Notes map[int]string
 }
 
 // drawing is the input of all formats.
@@ -41,11 +45,15 @@ type drawing struct {
 	nodes       []tree.NodeInfo
 	views       []tree.View // nil for the shape alone; otherwise one for each node
 	live        []bool      // running, like all nodes above
+	notes       map[int]string
 }
 
 func newDrawing(t Tree, o *Options) *drawing {
 	p := &drawing{name: t.Name(), description: t.Description(), nodes: make([]tree.NodeInfo, t.Len())}
 	p.live = make([]bool, len(p.nodes))
+	if o != nil && o.Embedded {
+		p.notes = o.Notes
+	}
 	if o != nil && o.Views != nil {
 		p.views = make([]tree.View, len(p.nodes))
 		copy(p.views, o.Views)
@@ -158,6 +166,9 @@ func (p *drawing) tip(i int) []string {
 	}
 	if v.Err != "" {
 		lines = append(lines, "Error: "+picture.Fit(fold(v.Err), maxTip, picture.Columns))
+	}
+	if note := p.notes[i]; note != "" {
+		lines = append(lines, picture.Fit(fold(note), maxTip, picture.Columns))
 	}
 	if at := n.At.String(); at != "" {
 		lines = append(lines, picture.FitTail(at, maxPathTail))

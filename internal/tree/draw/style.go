@@ -24,6 +24,11 @@ const fixedRules = `.bt .title{font-size:18px;font-weight:600}
 .bt .live .card{stroke-width:2}
 `
 
+// StyleSheet returns the style sheet for a page with embedded pictures, in the colours of the page.
+func StyleSheet(c picture.Colors) string {
+	return fixedRules + coloredRules(c) + fmt.Sprintf(".bt .note{fill:%s;stroke:%s}.bt .noted{fill:%s;font-size:%dpx;font-weight:600}\n", c.OrangeTint, c.Orange, c.Orange, noteSize)
+}
+
 // coloredRules returns the rules that depend on the colours.
 func coloredRules(c picture.Colors) string {
 	var b strings.Builder

@@ -12,6 +12,7 @@ import (
 const (
 	nameSize   = 13
 	smallSize  = 11
+	noteSize   = 10
 	maxText    = 264 // of the text of a card
 	textLeft   = 42  // of the text, after the tile
 	tileSize   = 26
@@ -36,7 +37,7 @@ type card struct {
 }
 
 // SVG returns the tree as a self-contained picture: cards from left to right. It follows the reader's choice of light or dark, and
-// contains no references and no scripts.
+// contains no references, no scripts and no style attributes.
 func SVG(t Tree, o *Options) string {
 	p := newDrawing(t, o)
 	cards, boxes := make([]card, len(p.nodes)), make([]box, len(p.nodes))
@@ -46,9 +47,13 @@ func SVG(t Tree, o *Options) string {
 	}
 	p.align(boxes)
 	width, height := p.arrange(boxes)
+	embedded := o != nil && o.Embedded
 	top := headHeight
 	if p.description != "" {
 		top += 20
+	}
+	if embedded {
+		top = margin
 	}
 	for i := range boxes {
 		boxes[i].x, boxes[i].y = boxes[i].x+margin, boxes[i].y+top
@@ -57,14 +62,18 @@ func SVG(t Tree, o *Options) string {
 
 	var b strings.Builder
 	b.Grow(1024 * (len(cards) + 8))
-	p.heading(&b, width)
+	style := ""
+	if !embedded {
+		style = picture.Style("bt", fixedRules, coloredRules)
+		p.heading(&b, width)
+	}
 	p.lines(&b, boxes)
 	for i := range cards {
 		p.drawCard(&b, i, &cards[i], &boxes[i])
 	}
 	p.key(&b, height-margin-14)
 	doc := picture.Document{Class: "bt", Width: width, Height: height, Title: picture.Fit(p.name, maxTip, picture.Columns), Description: p.spoken(),
-		Style: picture.Style("bt", fixedRules, coloredRules), Defs: p.symbols()}
+		Style: style, Defs: p.symbols()}
 	return doc.Render(b.String())
 }
 
@@ -229,7 +238,19 @@ func (p *drawing) drawCard(b *strings.Builder, i int, c *card, at *box) {
 		}
 		mark(b, status, at.width-cardPad-markSize/2+2, middle)
 	}
+	p.drawNote(b, i, at)
 	b.WriteString("</g>\n")
+}
+
+// drawNote draws the note of a node on the upper edge of its card.
+func (p *drawing) drawNote(b *strings.Builder, i int, at *box) {
+	if p.notes[i] == "" {
+		return
+	}
+	text := picture.FitPixels(fold(p.notes[i]), at.width-2*cardPad, noteSize, picture.AdvanceBold)
+	width := picture.Pixels(text, noteSize, picture.AdvanceBold) + 12
+	x := at.width - width - cardPad
+	fmt.Fprintf(b, "<rect class=\"note\" x=\"%d\" y=\"-9\" width=\"%d\" height=\"17\" rx=\"8\"/><text class=\"noted\" x=\"%d\" y=\"3\">%s</text>", x, width, x+6, picture.Escape(text))
 }
 
 func icon(b *strings.Builder, class, name string, x, y int) {
