@@ -17,12 +17,10 @@ import (
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/treeruns"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/tree/turnlog"
 )
-
-// agentFolder is the folder of a box with the conversations of agents.
-const agentFolder = "agents"
 
 type agentCommand struct {
 	boxFlag
@@ -70,7 +68,7 @@ func (c *agentCommand) Run(p *program) error {
 func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
 	keep := dir
 	if p.getenv(contain.NestedVariable) != "" && sandbox.Contained() {
-		keep = filepath.Join(p.getenv("HOME"), ".local", "state", "signalbox")
+		keep = filepath.Join(p.getenv("HOME"), filepath.FromSlash(treeruns.KeepFolder))
 		if err := os.MkdirAll(keep, 0o700); err != nil {
 			return err
 		}
@@ -94,7 +92,7 @@ func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config
 			p.warnf("%v", err)
 		}
 	}()
-	s, err := newSession(filepath.Join(keep, agentFolder), "A")
+	s, err := newSession(filepath.Join(keep, treeruns.AgentFolder), "A")
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/run/treeruns"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
@@ -51,7 +52,7 @@ func (treeRunCommand) Help() string {
 
 --runs and --journal cannot be combined. With several runs, the exit status is that of the last.
 
-Turn signals that the tree logs are recorded in the box, if there is one (--box, SIGNALBOX_BOX, or .signalbox in this folder or a parent).
+Turn signals that the tree logs are recorded in the box, if there is one (--box, SIGNALBOX_BOX, or .signalbox in this folder or a parent). The dashboard of the box shows runs with a journal, live and tick by tick.
 
 Examples:
 
@@ -261,6 +262,11 @@ func (c *treeRunCommand) run(ctx context.Context, p *program, b *box.Box, file *
 	opts := &runner.Options{Run: o, Journal: c.Journal, File: file.Name, Source: string(file.Source), MaxTicks: c.MaxTicks, Watchdog: c.Watchdog}
 	hide := c.show(p, opts)
 	if b != nil {
+		if c.Journal != "" {
+			if err := treeruns.Note(b.Dir, o.ID, c.Journal); err != nil {
+				p.warnf("the dashboard cannot show the run: %v", err)
+			}
+		}
 		opts.Emitted = func(ctx context.Context, run *tree.Run, e tree.Emit) error {
 			return turnlog.Record(ctx, b.Engine, run, e, p.actor(""))
 		}

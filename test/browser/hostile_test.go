@@ -1,6 +1,8 @@
 package browser_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -8,6 +10,17 @@ import (
 // attack is text that tries to run, to load, and to turn the text around it.
 const attack = `pwned <script>window.pwned=1</script><img src=x onerror=window.pwned=2>"' onmouseover=window.pwned=3 </pre></title></textarea></bdi>` +
 	`<svg onload=window.pwned=4><a href="javascript:window.pwned=5">x</a><style>*{display:none}</style>{{.}}` + "\u202eRTL\u2066"
+
+// hostileTree is a tree with attacks in every text that it can have.
+const hostileTree = `local attack = [==[` + attack + `]==]
+return BT.tree(attack, { description = attack, blackboard = { text = { type = "string", default = attack } },
+    root = BT.sequence("root", {
+        BT.llm_call({ name = "think", prompt = attack, description = attack }),
+        BT.action("parse", { fn = "parse_response_signal" }), BT.action("update", { fn = "update_signal_state" }), BT.action("log", { fn = "log_signal" }),
+        BT.script("say", function(t) t:emit("say", attack) t:set("_" .. "x", { [attack] = attack }) end),
+        BT.always_succeed(BT.script("fail", function(t) return t:fail(attack) end)),
+    }),
+})`
 
 // hostileScene is agents that write attacks wherever they can. T1 failed a check and asks, T2 was sent back by the critic and then asks.
 func hostileScene() scene {
@@ -53,7 +66,15 @@ on developer *:
         - ` + attack + `
 
 `,
-		play: func(*stage) error { return nil },
+		play: func(s *stage) error {
+			files := map[string]string{"evil.lua": hostileTree, "evil.replies": attack + "<signal type=\"need_turn\"><reason>" + strings.ReplaceAll(attack, "<", "&lt;") + "</reason></signal>\n"}
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o600); err != nil {
+					return err
+				}
+			}
+			return s.runTree(filepath.Join(s.dir, "evil.lua"), filepath.Join(s.dir, "evil.replies"))
+		},
 	}
 }
 
@@ -63,7 +84,7 @@ func TestHostileText(t *testing.T) {
 	s := newStage(t, hostileScene())
 	p := loggedIn(t, s)
 	for _, path := range []string{"/", "/board", "/run", "/crew", "/cost", "/ledger", "/ledger/12", "/work/T1", "/work/T1/log", "/work/T1/log?session=0", "/work/T1/log?session=0&raw=1&at=0", "/work/T1/diff",
-		"/work/T2", "/work/T2/log", "/work/T2/log?session=0", "/work/T2/diff"} {
+		"/work/T2", "/work/T2/log", "/work/T2/log?session=0", "/work/T2/diff", "/trees", "/trees/{run}", "/trees/{run}?tick=1"} {
 		t.Run(path, func(t *testing.T) {
 			p.t = t
 			p.size(1280, 900)
@@ -94,6 +115,9 @@ func TestHostileText(t *testing.T) {
 		{"/work/T2", "#trouble .finding", "<script>window.pwned=1</script>"},
 		{"/work/T2/diff", "table.diff", "<script>window.pwned=1</script>"},
 		{"/work/T2/diff", "#review", "zzzz"},
+		{"/trees/{run}", "#picture", "<script>window.pwned=1</script>"},
+		{"/trees/{run}", "#beside .reply", "<script>window.pwned=1</script>"},
+		{"/trees/{run}", "#beside .board", "<img src=x onerror=window.pwned=2>"},
 	} {
 		p.open(want.path)
 		if all := eval[string](p, "[...document.querySelectorAll("+quote(want.selector)+")].map((e) => e.textContent).join(' ')"); !strings.Contains(all, want.text) {

@@ -29,6 +29,8 @@ func TestWithoutScripting(t *testing.T) {
 		"/portfolio":      "Harvestable loss",
 		"/portfolio/SLV":  "STRONG EXIT",
 		"/work/T99":       "That did not work",
+		"/trees":          "Recorded runs",
+		"/trees/{run}":    "It checks the token and returns the user.",
 		"/login?link=sbx": "Log in on this device",
 	} {
 		p.open(path)

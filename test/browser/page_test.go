@@ -146,7 +146,7 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 // open opens a page of the server.
 func (p *tab) open(path string) {
 	p.t.Helper()
-	if _, err := run(p, chromedp.Navigate(p.stage.url+path)); err != nil {
+	if _, err := run(p, chromedp.Navigate(p.stage.url+strings.ReplaceAll(path, "{run}", p.stage.treeRun))); err != nil {
 		p.t.Fatalf("open %s: %v", path, err)
 	}
 }

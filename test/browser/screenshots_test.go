@@ -29,6 +29,7 @@ var screenshots = []struct{ name, path string }{
 	{"inbox", "/"}, {"board", "/board"}, {"run", "/run"}, {"crew", "/crew"}, {"cost", "/cost"}, {"ledger", "/ledger"}, {"event", "/ledger/30"},
 	{"task", "/work/T3"}, {"diff", "/work/T5/diff"}, {"log", "/work/T3/log"},
 	{"portfolio", "/portfolio?min_loss=150#harvest"}, {"calendar", "/portfolio?min_loss=150#calendar"}, {"position", "/portfolio/SLV"},
+	{"treerun", "/trees/{run}?tick=2"},
 }
 
 // TestScreenshots checks that every picture exists, is small, and is shown in the documentation. With -update it takes them.
@@ -48,7 +49,7 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := 2*len(screenshots) + 2 + oraclePictures; len(files) != want {
+	if want := 2*len(screenshots) + 3 + oraclePictures; len(files) != want {
 		t.Errorf("there are %d pictures, not %d: go test ./test/browser -run Screenshots -update", len(files), want)
 	}
 	total := int64(0)
@@ -84,6 +85,7 @@ func takeScreenshots(t *testing.T) {
 	p.scheme("light")
 	p.picture("inbox-phone", "/", 390, 844)
 	p.picture("task-phone", "/work/T3", 390, 844)
+	p.picture("treerun-phone", "/trees/{run}?tick=2", 390, 844)
 	takeOraclePictures(t)
 }
 

@@ -12,7 +12,7 @@ func TestEmpty(t *testing.T) {
 	s := newStage(t, scene{})
 	p := loggedIn(t, s)
 	for path, want := range map[string]string{"/": "Nothing waits for you.", "/board": "No plan was run yet.", "/run": "Nothing has run yet.", "/crew": "Nobody works at the moment.",
-		"/cost": "Nothing was spent yet.", "/ledger": "BoxOpened",
+		"/cost": "Nothing was spent yet.", "/ledger": "BoxOpened", "/trees": "No run of a tree was recorded yet.",
 		"/portfolio": "signalbox portfolio init", "/portfolio/SLV": "signalbox portfolio init"} {
 		p.open(path)
 		if got := p.text("main"); !strings.Contains(got, want) {

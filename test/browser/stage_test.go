@@ -28,6 +28,8 @@ type stage struct {
 	link   string // logs a browser in, once
 	// address is where the server listens.
 	address string
+	// treeRun is the recorded run of a tree, "" if there is none. In paths, {run} stands for it.
+	treeRun string
 }
 
 // scene is what happens on a stage.
@@ -49,7 +51,7 @@ type scene struct {
 func demoScene() scene {
 	return scene{
 		portfolio: true,
-		settings:  "approve: merge\nbudget: {run: {cost: 2.50}}\n",
+		settings:  "approve: merge\nbudget: {run: {cost: 2.50}}\nmodels: {rehearsal: {provider: openai, model: rehearsal, base_url: \"http://127.0.0.1:1/v1\"}}\n",
 		script: `on developer T3 attempt 2:
     run sh test.sh
     say The test fails: the product is always 0.
@@ -72,7 +74,7 @@ func demoScene() scene {
 					return err
 				}
 			}
-			return nil
+			return s.runTree("../../examples/trees/turn.lua", "../../examples/trees/turn.replies")
 		},
 	}
 }
@@ -199,6 +201,32 @@ func (s *stage) run() error {
 	_, err := s.signalbox("run", filepath.Join(s.dir, "plan.md"), "--plain", "--no-wait")
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil
+	}
+	return err
+}
+
+// runTree runs a tree with replies of a model, and records it.
+func (s *stage) runTree(tree, replies string) error {
+	var err error
+	for _, name := range []*string{&tree, &replies} {
+		if *name, err = filepath.Abs(*name); err != nil {
+			return err
+		}
+	}
+	if _, err := s.signalbox("tree", "run", tree, "--replies", replies, "--journal", filepath.Join(s.dir, "tree.journal")); err != nil {
+		return err
+	}
+	return s.findTree()
+}
+
+// findTree finds the only run of a tree that the box has noted.
+func (s *stage) findTree() error {
+	found, err := filepath.Glob(filepath.Join(s.project, ".signalbox", "trees", "*.path"))
+	if err == nil && len(found) != 1 {
+		err = fmt.Errorf("%d runs of trees are noted", len(found))
+	}
+	if err == nil {
+		s.treeRun = strings.TrimSuffix(filepath.Base(found[0]), ".path")
 	}
 	return err
 }

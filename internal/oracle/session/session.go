@@ -29,12 +29,13 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/model"
+	"signalbox/internal/run/treeruns"
 	"signalbox/internal/tree"
 )
 
 // FolderName is the folder of a box with its sessions. RecordName is the name of the record file in a session's folder.
 const (
-	FolderName = "oracle"
+	FolderName = treeruns.OracleFolder
 	RecordName = "record.jsonl"
 )
 

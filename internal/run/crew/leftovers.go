@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/treeruns"
 	"signalbox/internal/run/workspace"
 )
 
@@ -50,10 +51,18 @@ func (c *Crew) removeStates() error {
 	var errs []error
 	for _, entry := range entries {
 		if signalbox.CheckID(entry.Name()) == nil && c.isCompleted(entry.Name()) {
-			errs = append(errs, contain.RemoveState(c.box.Dir, entry.Name()))
+			errs = append(errs, c.removeState(entry.Name()))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// removeState removes the home folders of a task's agents and checks, except for the recorded runs of trees.
+func (c *Crew) removeState(work string) error {
+	if err := treeruns.Keep(c.box.Dir, work); err != nil {
+		c.log.Warn("cannot keep the recorded runs of trees", "work", work, "error", err)
+	}
+	return contain.RemoveState(c.box.Dir, work)
 }
 
 // isCompleted reports whether work is completed and has no lease.

@@ -6,7 +6,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -147,7 +146,7 @@ func (c *Crew) removeWorktree(ctx context.Context, work string) {
 	if err := c.closeWork(ctx, work); err != nil {
 		c.log.Warn("cannot remove the worktree of completed work", "work", work, "error", err)
 	}
-	if err := contain.RemoveState(c.box.Dir, work); err != nil {
+	if err := c.removeState(work); err != nil {
 		c.log.Warn("cannot remove the files of agents of completed work", "work", work, "error", err)
 	}
 }

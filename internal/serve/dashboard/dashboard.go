@@ -59,8 +59,9 @@ type Dashboard struct {
 	opts  Options
 	pages map[string]*template.Template
 	// costs has read what agents have used.
-	costs   inspect.CostReader
-	machine machineReader
+	costs      inspect.CostReader
+	machine    machineReader
+	recordings recordings
 	// heavy is for the pages that need much memory, until they are written.
 	heavy *transfer.Slots
 	// indexes are for transcripts.
@@ -76,7 +77,7 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 		opts.Now = time.Now
 	}
 	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: transfer.NewSlots(maxHeavy, heavyWait)}
-	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html")
+	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/treestep.html")
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +117,11 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.heavyPage(mux, "GET /portfolio/{ticker}", access.Private, d.position)
 	d.heavyPage(mux, "GET /oracle", access.Read, d.oracle)
 	d.heavyPage(mux, "GET /oracle/{session}", access.Operate, d.conversation)
+	d.heavyPage(mux, "GET /trees", access.Private, d.trees)
+	for _, path := range []string{"/trees/oracle", "/trees/agents/{name}", "/trees/subagents/{name}"} {
+		d.heavyPage(mux, "GET "+path, access.Private, d.tree)
+	}
+	d.heavyPage(mux, "GET /trees/{run}", access.Private, d.treeRun)
 	d.page(mux, "GET /login", access.Public, d.login)
 	d.form(mux, "POST /questions/{question}/answer", access.Answer, d.answer)
 	d.form(mux, "POST /work/{task}/approve", access.Answer, d.approve)
@@ -130,6 +136,7 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
+	mux.Handle("GET /static/tree-picture.css", d.headers(http.HandlerFunc(d.treeStyle)))
 	mux.Handle("GET /static/{file}", d.headers(http.StripPrefix("/static/", http.FileServerFS(static))))
 }
 
@@ -179,6 +186,9 @@ var navigation = []link{
 // navigationOf returns the pages that a caller may see, and that have something to show.
 func (d *Dashboard) navigationOf(caller access.Caller) []link {
 	pages := slices.Clone(navigation)
+	if d.showsTrees(caller) {
+		pages = append(pages, link{"trees", "/trees", "Trees"})
+	}
 	if d.showsPortfolio(caller) {
 		pages = append(pages, link{"portfolio", "/portfolio", "Portfolio"})
 	}

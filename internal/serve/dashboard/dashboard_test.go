@@ -47,6 +47,9 @@ type stage struct {
 	// desk is that of the portfolio; nil means that there is none.
 	desk *portfolio.Desk
 
+	// reads is the client that viewer returns.
+	reads *http.Client
+
 	dashboard *Dashboard
 	// config is that of the oracle.
 	config *config.Config

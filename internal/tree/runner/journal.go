@@ -48,9 +48,10 @@ type Journal struct {
 }
 
 // Ended reports whether the run has ended.
-func (j *Journal) Ended() bool {
-	return j.Ending != nil && j.Ending.End != Interrupted && j.Ending.End != Failed
-}
+func (j *Journal) Ended() bool { return hasEnded(j.Ending) }
+
+// hasEnded reports whether an ending, which may be nil, is final.
+func hasEnded(e *tree.Ending) bool { return e != nil && e.End != Interrupted && e.End != Failed }
 
 // ReadJournal reads a journal and checks its hash chain. It calls started with the header, and then each with the record
 // of each tick. Both may be nil.
@@ -68,6 +69,9 @@ const headerPrefix = `{"format":`
 
 // endingPrefix is the beginning of a line about the end of a run.
 const endingPrefix = `{"end":`
+
+// tickPrefix is the beginning of the line of a tick.
+const tickPrefix = `{"tick":`
 
 // IsJournal reports whether a file begins like a journal.
 func IsJournal(name string) bool {
@@ -107,6 +111,88 @@ func Replay(name string, upTo int, load func(tree.Header) (*tree.Tree, error), e
 		return nil, nil, err
 	}
 	return run, j, nil
+}
+
+// Summary is what the beginning and the end of a journal say. The lines in between are not checked.
+type Summary struct {
+	Header tree.Header
+	// Ticks is the number of ticks; 0 also if the last one is too large to be found.
+	Ticks int
+	// Ending is how the run ended or was stopped; nil if the journal does not say.
+	Ending *tree.Ending
+	// Running means that a process is writing the journal.
+	Running bool
+}
+
+// Ended reports whether the run has ended.
+func (s *Summary) Ended() bool { return hasEnded(s.Ending) }
+
+// Summarize reads the beginning and the end of a journal.
+func Summarize(file *os.File) (*Summary, error) {
+	const maxHeader, maxEnd = 16 << 20, 8 << 20
+	in := bufio.NewReader(io.LimitReader(file, maxHeader))
+	first, err := readLine(in)
+	if err == io.EOF {
+		err = errors.New("there is no complete line yet")
+	}
+	s := &Summary{}
+	if err == nil && !bytes.HasPrefix(first, []byte(headerPrefix)) {
+		err = errors.New("the file is not the journal of a tree")
+	}
+	if err == nil {
+		err = json.Unmarshal(first, &s.Header)
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for size := int64(64 << 10); ; size *= 8 {
+		from := max(int64(len(first)), info.Size()-size)
+		end := make([]byte, max(0, info.Size()-from))
+		n, err := file.ReadAt(end, from)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if s.readEnd(end[:n]) || from == int64(len(first)) || size >= maxEnd {
+			break
+		}
+	}
+	if !s.Ended() {
+		locked, err := durable.TryLockFile(file)
+		if err != nil {
+			return nil, err
+		}
+		if s.Running = !locked; locked {
+			err = durable.UnlockFile(file)
+		}
+		return s, err
+	}
+	return s, nil
+}
+
+// readEnd reads the end of a journal, and reports whether it has found the last tick.
+func (s *Summary) readEnd(end []byte) bool {
+	end = end[:bytes.LastIndexByte(end, '\n')+1]
+	s.Ending = nil
+	for n := 0; len(end) > 0; n++ {
+		begin := bytes.LastIndexByte(end[:len(end)-1], '\n') + 1
+		line := end[begin:]
+		end = end[:begin]
+		var tick struct{ Tick int }
+		switch {
+		case n == 0 && bytes.HasPrefix(line, []byte(endingPrefix)):
+			if s.Ending = (&tree.Ending{}); json.Unmarshal(line, s.Ending) != nil {
+				s.Ending = nil
+			}
+		case bytes.HasPrefix(line, []byte(tickPrefix)) && json.Unmarshal(line, &tick) == nil:
+			s.Ticks = tick.Tick
+			return true
+		}
+	}
+	return false
 }
 
 func readJournal(name string, file io.Reader, started func(tree.Header) error, each func(*tree.Record) error) (*Journal, error) {

@@ -203,3 +203,55 @@ func writtenTo(t *testing.T, text []byte) string {
 	writeFile(t, name, text)
 	return name
 }
+
+// TestSummarize reads the beginning and the end of a journal after each of its lines.
+func TestSummarize(t *testing.T) {
+	all := endedJournal(t)
+	name := journalName(t)
+	for n := range len(all) + 1 {
+		for _, torn := range []string{"", `{"tick":99,"at":1`} {
+			writeFile(t, name, append(join(all[:n]), torn...))
+			file, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Summarize(file)
+			if n == 0 {
+				if err == nil {
+					t.Errorf("a journal without a header: %+v", s)
+				}
+			} else if err != nil {
+				t.Errorf("%d lines: %v", n, err)
+			} else if ended := n == len(all); s.Header.Tree != "test" || s.Ticks != min(n, len(all)-1)-1 || (s.Ending != nil) != ended || s.Running {
+				t.Errorf("%d lines: %+v", n, s)
+			}
+			file.Close()
+		}
+	}
+	writeFile(t, name, []byte("hello\n"))
+	file, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if s, err := Summarize(file); err == nil {
+		t.Errorf("another file: %+v", s)
+	}
+	// A process that runs the tree has locked the journal.
+	writeFile(t, name, join(all[:2]))
+	writer, err := openJournal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		file, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := Summarize(file); err != nil || s.Running != want {
+			t.Errorf("running: %+v, %v", s, err)
+		}
+		file.Close()
+		writer.Close()
+	}
+}
