@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"signalbox/internal/core/box"
@@ -44,6 +45,9 @@ type API struct {
 	document   []byte
 	streams    chan struct{}   // has an element for each open stream
 	heavy      *transfer.Slots // for operations that take much time or memory
+
+	listMu sync.Mutex // guards list
+	list   encodedList
 }
 
 // maxHeavy is how many operations that take much time or memory run at once, and heavyTimeout how long others wait.

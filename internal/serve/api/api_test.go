@@ -445,6 +445,42 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// TestListIsCurrent asks for the list of work again after an event, with another filter, and after a lease has expired.
+func TestListIsCurrent(t *testing.T) {
+	w := newWorld(t, true)
+	now := time.Now()
+	w.api.opts.Now = func() time.Time { return now }
+	list := func(query string) string {
+		status, data := w.request(http.MethodGet, Prefix+"/work"+query, "", nil)
+		if status != http.StatusOK {
+			t.Fatalf("%d %s", status, data)
+		}
+		return string(data)
+	}
+	if got := list(""); got != `{"items":[]}`+"\n" {
+		t.Errorf("an empty box: %s", got)
+	}
+	w.do(rules.OpenWork{Work: "t1", Actor: "ann"})
+	first := list("")
+	if !strings.Contains(first, `"t1"`) || list("") != first {
+		t.Errorf("after an event: %s", first)
+	}
+	if got := list("?phase=REVIEW"); strings.Contains(got, `"t1"`) {
+		t.Errorf("another phase: %s", got)
+	}
+	if list("") != first {
+		t.Error("the list without a filter is that with one")
+	}
+	w.do(rules.Claim{Work: "t1", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann", Lease: "l-1", TTL: time.Hour})
+	if got := list(""); !strings.Contains(got, `"s-1"`) {
+		t.Errorf("after a claim: %s", got)
+	}
+	now = now.Add(2 * time.Hour)
+	if got := list(""); strings.Contains(got, `"s-1"`) {
+		t.Errorf("after the lease has expired: %s", got)
+	}
+}
+
 // TestBlobsAreNeverPages checks that what agents wrote cannot run as a page of this server.
 func TestBlobsAreNeverPages(t *testing.T) {
 	w := newWorld(t, true)

@@ -43,8 +43,8 @@ type operation struct {
 	// heavy means that it may take much time or memory, so only a few run at once.
 	heavy bool
 
-	// input and output are the types of the input and of the answer. An output of nil means that the handler writes the answer itself,
-	// with the content type in media.
+	// input and output are the types of the input and of the answer. An output of nil means that the answer is not JSON, but has the content
+	// type in media.
 	input, output reflect.Type
 	media         string
 	serve         func(w http.ResponseWriter, r *http.Request, caller access.Caller) error
@@ -209,8 +209,16 @@ func writeJSON(w http.ResponseWriter, status int, value any) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", mediaJSON)
-	w.WriteHeader(status)
-	transfer.Writer{ResponseWriter: w}.Write(append(data, '\n')) // a client that has left cannot be told
+	writeEncoded(w, status, data)
 	return nil
+}
+
+// writeEncoded answers with JSON.
+func writeEncoded(w http.ResponseWriter, status int, data []byte) {
+	w.Header().Set("Content-Type", mediaJSON)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
+	w.WriteHeader(status)
+	out := transfer.Writer{ResponseWriter: w} // a client that has left cannot be told of an error
+	out.Write(data)
+	out.Write([]byte("\n"))
 }

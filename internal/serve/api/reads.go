@@ -1,7 +1,10 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
+	"reflect"
+	"time"
 
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -39,14 +42,8 @@ func (a *API) addReads() {
 			}
 			return inspect.ReadStatus(c.ctx, a.box, a.opts.Now())
 		})
-	add(a, operation{method: http.MethodGet, path: "/work", name: "listWork", group: group, scope: access.Read,
-		summary: "Returns all work items, in the order in which they were opened."},
-		func(c call, in listInput) (list[inspect.Task], error) {
-			if err := a.refresh(c.ctx); err != nil {
-				return list[inspect.Task]{}, err
-			}
-			return listOf(a.tasks(in)), nil
-		})
+	addRaw(a, operation{method: http.MethodGet, path: "/work", name: "listWork", group: group, scope: access.Read, media: mediaJSON, output: reflect.TypeFor[list[inspect.Task]](),
+		summary: "Returns all work items, in the order in which they were opened."}, a.listWork)
 	add(a, operation{method: http.MethodGet, path: "/work/{task}", name: "getWork", group: group, scope: access.Read,
 		summary: "Returns a work item with its sessions, findings, checks, questions and costs."},
 		func(c call, in taskInput) (inspect.Details, error) {
@@ -77,9 +74,44 @@ type questionsInput struct {
 	All bool `query:"all" json:"-" jsonschema:"answered questions too"`
 }
 
-// tasks returns the work items that a caller asks for.
-func (a *API) tasks(in listInput) (tasks []inspect.Task) {
+// encodedList is the answer to a request for work items. It is valid until the next event, and for a second, because leases expire.
+type encodedList struct {
+	in   listInput
+	seq  uint64
+	at   int64 // in seconds
+	data []byte
+}
+
+// listWork answers with the work items that a caller asks for. Many clients ask for the same ones, so the answer is encoded once for all.
+func (a *API) listWork(c call, in listInput, w http.ResponseWriter, _ *http.Request) error {
+	if err := a.refresh(c.ctx); err != nil {
+		return err
+	}
+	data, err := a.encodeTasks(in)
+	if err == nil {
+		writeEncoded(w, http.StatusOK, data)
+	}
+	return err
+}
+
+func (a *API) encodeTasks(in listInput) ([]byte, error) {
+	a.listMu.Lock()
+	defer a.listMu.Unlock()
 	now := a.opts.Now()
+	next := encodedList{in: in, seq: a.box.Engine.Tail().Seq, at: now.Unix()}
+	if last := &a.list; last.data != nil && last.in == next.in && last.seq == next.seq && last.at == next.at {
+		return last.data, nil
+	}
+	var err error
+	if next.data, err = json.Marshal(listOf(a.tasks(in, now))); err != nil {
+		return nil, err
+	}
+	a.list = next
+	return next.data, nil
+}
+
+// tasks returns the work items that a caller asks for.
+func (a *API) tasks(in listInput, now time.Time) (tasks []inspect.Task) {
 	a.box.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
 			t := inspect.NewTask(s, w, now)
