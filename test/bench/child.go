@@ -32,7 +32,7 @@ type report struct {
 type task func(name string, number int, send func(report) error) error
 
 var tasks = map[string]task{
-	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask, "watch": watchTask, "scan": scanTask, "logs": logsTask,
+	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask, "watch": watchTask, "scan": scanTask, "logs": logsTask, "bare": bareTask,
 }
 
 // runTask is the child's main.

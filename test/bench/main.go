@@ -1,7 +1,7 @@
 // Command bench compares signalbox with other programs, in one run on one machine, and prints Markdown tables: package
-// transcript beside ripgrep and Go's regexp, the ledger beside SQLite and SHA-256, behaviour trees beside another engine, and
-// whole runs beside the bare git commands. Progress goes to standard error. A missed goal is only reported, because a busy
-// machine is not an error; a wrong result ends with exit status 1.
+// transcript beside ripgrep and Go's regexp, the ledger beside SQLite and SHA-256, behaviour trees beside another engine,
+// whole runs beside the bare git commands, and the HTTP server beside a bare handler. Progress goes to standard error. A
+// missed goal is only reported, because a busy machine is not an error; a wrong result ends with exit status 1.
 //
 // Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains the tables.
 package main
@@ -44,6 +44,7 @@ var parts = []part{
 	{"tree", compareTrees},
 	{"run", compareRuns},
 	{"inspect", measureInspect},
+	{"serve", measureServe},
 }
 
 func main() {
