@@ -747,3 +747,21 @@ func TestWords(t *testing.T) {
 		t.Errorf("condition: %q", got)
 	}
 }
+
+// TestBoardIsBounded: a box that has been used for years has more work than a page can show.
+func TestBoardIsBounded(t *testing.T) {
+	s := newStage(t)
+	const tasks = maxCards + 7
+	for i := range tasks {
+		s.do(rules.OpenWork{Work: fmt.Sprintf("draft-%d", i), Phase: signalbox.PhaseDraft, Actor: "ann"})
+	}
+	_, _, page := s.get(http.DefaultClient, "/board")
+	if got := strings.Count(page, `id="task-draft-`); got != maxCards {
+		t.Errorf("%d cards, want %d", got, maxCards)
+	}
+	for _, want := range []string{fmt.Sprintf(`id="task-draft-%d"`, tasks-1), fmt.Sprintf(`<span class="faint">%d</span>`, tasks), ">7 more, opened earlier"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the board does not have %s", want)
+		}
+	}
+}

@@ -67,7 +67,15 @@ type boardPage struct {
 type station struct {
 	Phase signalbox.Phase
 	Tasks []inspect.Task
+	// More is how many tasks are not shown, which were opened before the others.
+	More int
 }
+
+// Count returns how many tasks are in the phase.
+func (s station) Count() int { return len(s.Tasks) + s.More }
+
+// maxCards is how many tasks of a phase the board shows.
+const maxCards = 500
 
 func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
 	page := boardPage{Plan: r.URL.Query().Get("plan"), Empty: true}
@@ -89,6 +97,11 @@ func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
 			}
 		}
 	})
+	for i := range page.Stations {
+		tasks := &page.Stations[i].Tasks
+		more := max(0, len(*tasks)-maxCards)
+		page.Stations[i].More, *tasks = more, (*tasks)[more:]
+	}
 	// Nothing is drafted in most plans.
 	if len(page.Stations[0].Tasks) == 0 {
 		page.Stations = page.Stations[1:]
