@@ -3,14 +3,12 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
-	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/config"
 	"signalbox/internal/portfolio"
@@ -99,28 +97,12 @@ func (f toolFlags) print(p *program, answer portfolio.Answer) error {
 		}
 	}
 	if answer.Problem != nil {
-		return portfolioError(answer.Problem)
+		return portfolio.WithCode(answer.Problem)
 	}
 	if answer.FilePath != "" {
 		p.notef("the full result is in %s", answer.FilePath)
 	}
 	return nil
-}
-
-// portfolioError adds the error code and the hint to a problem.
-func portfolioError(err error) error {
-	problem := (*portfolio.Problem)(nil)
-	if !errors.As(err, &problem) {
-		return err
-	}
-	code := signalbox.CodeFailed
-	switch problem.Kind {
-	case portfolio.BadArgument, portfolio.BadConfig:
-		code = signalbox.CodeUsage
-	case portfolio.NoPortfolio, portfolio.UnknownTicker, portfolio.UnknownAccount, portfolio.NotHeld:
-		code = signalbox.CodeNotFound
-	}
-	return &signalbox.Error{Code: code, Err: problem, Hint: problem.Hint}
 }
 
 type portfolioExitsCommand struct {
@@ -203,7 +185,7 @@ func (c *portfolioLotsCommand) Run(p *program) error {
 	defer stop()
 	lots, err := p.desk(c.dataFlag, boxFlag{}).Lots(ctx, portfolio.LotsQuery{AsOf: c.AsOf, Account: c.Account, Ticker: c.Ticker})
 	if err != nil {
-		return portfolioError(err)
+		return portfolio.WithCode(err)
 	}
 	warned := ""
 	for _, l := range lots {

@@ -116,7 +116,7 @@ func (c *portfolioImportCommand) Run(p *program) error {
 		return p.importError(c.File, faults)
 	}
 	if err != nil {
-		return portfolioError(err)
+		return portfolio.WithCode(err)
 	}
 	for _, s := range report.Skipped {
 		if s.Shares {
@@ -148,7 +148,7 @@ type importedPosition struct {
 func (c *portfolioImportCommand) importPositions(p *program) error {
 	report, err := p.desk(c.dataFlag, boxFlag{}).ImportPositions(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
 	if err != nil {
-		return portfolioError(err)
+		return portfolio.WithCode(err)
 	}
 	answer := importedPositions{File: c.File, Positions: []importedPosition{}, Skipped: []skippedRecord{}, Written: report.Written}
 	for _, h := range report.Positions {

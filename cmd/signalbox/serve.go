@@ -128,10 +128,10 @@ func (p *program) openWeb(ctx context.Context, address, root string, named, f bo
 	}
 	opened.server, err = serve.New(b, serve.Options{
 		Publish: publisher.Run,
-		API:     api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag)},
+		API: api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag),
+			Portfolio: func() *portfolio.Desk { return p.desk(dataFlag{}, f) }},
 		Oracle:  oracle,
 		Project: projectName(root), Hosts: hosts, PublicReads: public, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
-		Portfolio: func() *portfolio.Desk { return p.desk(dataFlag{}, f) },
 	})
 	if err != nil {
 		return nil, err

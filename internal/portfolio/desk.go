@@ -125,6 +125,14 @@ func problemOf(status, text string, problem answer.Problem) *Problem {
 	return &Problem{Kind: problem.ErrorKind, Text: text, Hint: problem.ErrorHint}
 }
 
+// ErrorOf returns the error of a result that failed, with a code, and nil if it succeeded.
+func ErrorOf(status, text string, problem answer.Problem) error {
+	if p := problemOf(status, text, problem); p != nil {
+		return WithCode(p)
+	}
+	return nil
+}
+
 // query is a question to one of the tools, with result R and snapshot S.
 type query[R, S any] struct {
 	tool           brief.Tool[R, S]

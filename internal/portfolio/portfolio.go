@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/portfolio/exitrule"
 	"signalbox/internal/portfolio/importer"
@@ -35,6 +36,22 @@ type Problem struct {
 }
 
 func (p *Problem) Error() string { return p.Text }
+
+// WithCode adds the error code and the hint to a *Problem. It returns other errors as they are.
+func WithCode(err error) error {
+	problem, ok := errors.AsType[*Problem](err)
+	if !ok {
+		return err
+	}
+	code := signalbox.CodeFailed
+	switch problem.Kind {
+	case BadArgument, BadConfig:
+		code = signalbox.CodeUsage
+	case NoPortfolio, UnknownTicker, UnknownAccount, NotHeld:
+		code = signalbox.CodeNotFound
+	}
+	return &signalbox.Error{Code: code, Err: problem, Hint: problem.Hint}
+}
 
 // The kinds of problems.
 const (

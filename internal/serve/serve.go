@@ -14,7 +14,6 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/portfolio"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
@@ -47,8 +46,6 @@ type Options struct {
 	Hosts []string
 	// PublicReads allows reading without a token. Use it only for a listener on loopback.
 	PublicReads bool
-	// Portfolio returns the desk of the portfolio; see dashboard.Options.
-	Portfolio func() *portfolio.Desk
 	// TLS has the certificate; nil means that the connection is not encrypted.
 	TLS *tls.Config
 	// MCP serves MCP at /mcp; nil means that it is not served.
@@ -88,7 +85,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 		return nil, err
 	}
 	a.Register(s.mux)
-	pages, err := dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.Portfolio, Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
+	pages, err := dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.API.Portfolio, Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
 	if err != nil {
 		return nil, err
 	}

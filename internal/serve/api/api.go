@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/internal/core/box"
+	"signalbox/internal/portfolio"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
@@ -27,6 +28,8 @@ type Options struct {
 	Oracle *ask.Service
 	// ExitFlag is the value of the environment variable that enables exit signals.
 	ExitFlag string
+	// Portfolio returns the desk of the portfolio, which need not exist; nil means that there is none. It is called for each request.
+	Portfolio func() *portfolio.Desk
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
@@ -79,6 +82,7 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	a.addLedger()
 	a.addEvents()
 	a.addOracle()
+	a.addPortfolio()
 	var err error
 	a.document, err = documentOf(a.operations, a.opts.Version, guard.CookieName())
 	return a, err

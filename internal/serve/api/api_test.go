@@ -20,6 +20,8 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/portfolio"
+	"signalbox/internal/portfolio/example"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 	"signalbox/internal/serve/stream"
@@ -35,6 +37,8 @@ type world struct {
 	tokens map[access.Scope]string
 	// config is that of the oracle.
 	config *config.Config
+	// desk is that of the example portfolio.
+	desk *portfolio.Desk
 }
 
 func newWorld(t testing.TB, publicReads bool) *world {
@@ -64,7 +68,12 @@ func newWorld(t testing.TB, publicReads bool) *world {
 	t.Cleanup(func() { stop(); <-ended })
 	oracle := ask.New(b, ask.Options{Config: func(context.Context) (*config.Config, error) { return w.config, nil }})
 	t.Cleanup(oracle.Close)
-	if w.api, err = New(b, access.NewGuard(store, &access.Options{PublicReads: publicReads}), hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle}); err != nil {
+	folder := t.TempDir()
+	if _, err := example.Write(folder); err != nil {
+		t.Fatal(err)
+	}
+	w.desk = portfolio.NewDesk(folder, &portfolio.Options{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }})
+	if w.api, err = New(b, access.NewGuard(store, &access.Options{PublicReads: publicReads}), hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle, Portfolio: func() *portfolio.Desk { return w.desk }}); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
@@ -151,6 +160,7 @@ var scopes = map[string]access.Scope{
 	"pauseWork": access.Operate, "resumeWork": access.Operate, "cancelWork": access.Operate, "retryWork": access.Operate,
 	"pauseRun": access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate, "retryRun": access.Operate,
 	"openWork": access.Operate, "claimWork": access.Operate, "revokeLease": access.Operate, "unblockWork": access.Operate,
+	"suggestHarvest": access.Private, "checkExits": access.Private, "listLots": access.Private,
 	"renewLease": access.Session("s-1"), "releaseLease": access.Session("s-1"), "submitExit": access.Session("s-1"),
 	"askOracle": access.Operate, "listConversations": access.Operate, "getConversation": access.Operate, "stopOracle": access.Operate,
 }
@@ -158,7 +168,7 @@ var scopes = map[string]access.Scope{
 // TestEveryOperationChecksAccess calls every operation with every scope, from several origins and with other methods. A request that is
 // allowed may fail for other reasons.
 func TestEveryOperationChecksAccess(t *testing.T) {
-	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}", "1", "{digest}", strings.Repeat("0", 64))
+	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}", "1", "{digest}", strings.Repeat("0", 64), "{ticker}", "SLV")
 	for _, public := range []bool{true, false} {
 		w := newWorld(t, public)
 		w.do(rules.OpenWork{Work: "held", Actor: "ann"})
@@ -401,7 +411,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	values := strings.NewReplacer("{task}", "T1", "{seq}", "1")
+	values := strings.NewReplacer("{task}", "T1", "{seq}", "1", "{ticker}", "SLV")
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			if seen[op.OperationID] || scopes[op.OperationID] == "" {

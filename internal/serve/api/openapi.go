@@ -15,6 +15,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"signalbox"
+	"signalbox/brief"
+	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/serve/access"
 )
 
@@ -127,12 +129,13 @@ func documentOf(operations []operation, version, cookie string) ([]byte, error) 
 
 // groupDescriptions says what the operations of each group do.
 var groupDescriptions = map[string]string{
-	"inspect": "Shows what is going on.",
-	"work":    "Opens and claims work, and submits exit signals.",
-	"decide":  "Takes the decisions of the human.",
-	"ledger":  "Verifies the ledger and proves events.",
-	"events":  "Reads and follows the events of the ledger.",
-	"oracle":  "Asks the oracle, and reads its conversations.",
+	"inspect":   "Shows what is going on.",
+	"work":      "Opens and claims work, and submits exit signals.",
+	"decide":    "Takes the decisions of the human.",
+	"ledger":    "Verifies the ledger and proves events.",
+	"events":    "Reads and follows the events of the ledger.",
+	"portfolio": "Answers questions about the portfolio.",
+	"oracle":    "Asks the oracle, and reads its conversations.",
 }
 
 // documentedEvent has the fields of the JSON form of a signalbox.Event.
@@ -210,7 +213,7 @@ func (o *operation) describeScope() string {
 	case o.scope == access.Read:
 		return "Needs a token with the scope read, unless the server listens on loopback."
 	}
-	return "Needs a token with the scope " + string(o.scope) + "."
+	return "Needs a token with the scope " + string(o.scope.OfToken()) + "."
 }
 
 // schema returns the schema of a type. Fields that come from the URL have the JSON name "-", so they are not part of it.
@@ -218,13 +221,15 @@ func (d *document) schema(t reflect.Type) (*jsonschema.Schema, error) {
 	return jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: textTypes()})
 }
 
-// textTypes returns the schemas of types that JSON has as text.
+// textTypes returns the schemas of types that JSON has as text or as a number.
 func textTypes() map[reflect.Type]*jsonschema.Schema {
 	return map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[signalbox.Hash]():  {Type: "string", Pattern: "^[0-9a-f]{64}$"},
 		reflect.TypeFor[signalbox.Event](): component("Event"),
 		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[answer.Amount]():   {Type: "number"},
+		reflect.TypeFor[brief.Number]():    {Type: "number"},
 	}
 }
 
