@@ -15,8 +15,11 @@ import (
 	"signalbox/internal/text"
 )
 
-// maxPortfolioRows is the most rows of a table, so that a portfolio of any size gives a page that a browser can show.
-const maxPortfolioRows = 500
+// The most rows of a table, and the most trades in a row, so that a portfolio of any size gives a page that a browser can show.
+const (
+	maxPortfolioRows = 500
+	maxTrades        = 40
+)
 
 // showsPortfolio reports whether there is a portfolio that a caller may see. A reader without a login may not: the shell of an agent is one.
 func (d *Dashboard) showsPortfolio(caller access.Caller) bool {
@@ -45,6 +48,8 @@ type portfolioPage struct {
 	// Snapshot and Flags are those of the command's answer.
 	Snapshot answer.HarvestSnapshot
 	Flags    []brief.Flag
+	// Cut means that a list of the harvest has more entries than the page shows.
+	Cut bool
 	// Candidates and Lots are the first of them; Sales are the candidates that need more than a sale of their shares.
 	Candidates  []answer.HarvestCandidate
 	Sales       []answer.HarvestCandidate
@@ -130,18 +135,46 @@ func (d *Dashboard) portfolio(ctx context.Context, r *http.Request) (view, error
 	if brief.StatusOf(found.Harvest.Status) != brief.StatusSuccess {
 		page.Problem, shown.status = problemOf(&portfolio.Problem{Kind: found.Harvest.ErrorKind, Text: found.Harvest.Error, Hint: found.Harvest.ErrorHint})
 	}
-	page.Candidates = found.Harvest.Candidates[:min(maxPortfolioRows, len(found.Harvest.Candidates))]
+	page.Calendar = found.Calendar
+	page.shorten()
 	for _, c := range page.Candidates {
 		if c.HowToSell() != "" {
 			page.Sales = append(page.Sales, c)
 		}
 	}
 	page.Lots, page.AllLots = found.Lots[:min(maxPortfolioRows, len(found.Lots))], len(found.Lots)
-	page.Calendar = found.Calendar[:min(maxPortfolioRows, len(found.Calendar))]
 	page.Picture = drawCalendar(page.Calendar, found.Harvest.Metadata.AsOf)
 	page.ExitTickers = found.ExitTickers
 	shown.data = page
 	return shown, nil
+}
+
+// shorten cuts the lists of the harvest and of the calendar.
+func (p *portfolioPage) shorten() {
+	h := &p.Harvest
+	p.Candidates = first(h.Candidates, maxPortfolioRows, &p.Cut)
+	h.WashSaleWarnings = first(h.WashSaleWarnings, maxPortfolioRows, &p.Cut)
+	for i := range h.WashSaleWarnings {
+		h.WashSaleWarnings[i].Purchases = first(h.WashSaleWarnings[i].Purchases, maxTrades, &p.Cut)
+	}
+	h.NotReached = first(h.NotReached, maxPortfolioRows, &p.Cut)
+	h.LotsMissing, h.LotsNotHeld = first(h.LotsMissing, maxPortfolioRows, &p.Cut), first(h.LotsNotHeld, maxPortfolioRows, &p.Cut)
+	h.RealizedWashSales = first(h.RealizedWashSales, maxPortfolioRows, &p.Cut)
+	for i := range h.RealizedWashSales {
+		h.RealizedWashSales[i].Replacements = first(h.RealizedWashSales[i].Replacements, maxTrades, &p.Cut)
+	}
+	h.IncompleteHistory = first(h.IncompleteHistory, maxPortfolioRows, &p.Cut)
+	h.LeftOut, h.NotUnderstood = first(h.LeftOut, maxPortfolioRows, &p.Cut), first(h.NotUnderstood, maxPortfolioRows, &p.Cut)
+	p.Calendar = first(p.Calendar, maxPortfolioRows, &p.Cut)
+	for i := range p.Calendar {
+		p.Calendar[i].Windows = first(p.Calendar[i].Windows, maxTrades, &p.Cut)
+	}
+}
+
+// first returns at most n entries of a list, and sets cut if it has more.
+func first[T any](list []T, n int, cut *bool) []T {
+	*cut = *cut || len(list) > n
+	return list[:min(n, len(list))]
 }
 
 // problemOf returns a problem of a portfolio and the status of the page that shows it. Wrong parameters are the fault of the request, and faulty files
