@@ -313,3 +313,24 @@ func TestDamagedConversation(t *testing.T) {
 		t.Errorf("read: %v", err)
 	}
 }
+
+// TestOnlyConversationsOfTheBox names a record elsewhere, in all ways that a path has.
+func TestOnlyConversationsOfTheBox(t *testing.T) {
+	s := newStage(t, "MODEL")
+	id := ""
+	if err := s.Ask(t.Context(), Question{Client: "ann", Text: "hello", Started: func(started string) { id = started }}, func(chunk.Chunk) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := filepath.Join(s.box.Dir, "elsewhere")
+	if err := os.CopyFS(elsewhere, os.DirFS(filepath.Join(s.folder, id))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"../elsewhere", elsewhere, id + "/../../elsewhere", "./" + id, id + "/"} {
+		if _, err := s.Read(name); signalbox.CodeOf(err) != signalbox.CodeNotFound {
+			t.Errorf("read %s: %v", name, err)
+		}
+		if err := s.Ask(t.Context(), Question{Client: "ann", Session: name, Text: "hello"}, func(chunk.Chunk) error { return nil }); signalbox.CodeOf(err) != signalbox.CodeNotFound {
+			t.Errorf("asked in %s: %v", name, err)
+		}
+	}
+}
