@@ -167,7 +167,7 @@ func TestSlowClients(t *testing.T) {
 		{"dribbles the body", s.request("POST", "/api/v1/work", s.bearer(), "Content-Type: application/json", "Content-Length: 1000") + "\r\n", " "},
 		{"dribbles a chunked body", s.request("POST", "/api/v1/work", s.bearer(), "Content-Type: application/json", "Transfer-Encoding: chunked") + "\r\n", "1\r\n \r\n"},
 		{"dribbles a form", s.request("POST", "/login", "Content-Type: application/x-www-form-urlencoded", "Content-Length: 1000") + "\r\n", "x"},
-		{"dribbles a body that nobody asked for", s.get("/api/v1/status", "Content-Length: 1000") + "\r\n", "x"},
+		{"dribbles a body that is not needed", s.get("/api/v1/status", "Content-Length: 1000") + "\r\n", "x"},
 		{"says nothing more after an answer", s.get("/healthz") + "\r\n", ""},
 		{"does not read a page", strings.Repeat(s.get("/board")+"\r\n", 50), ""},
 		{"does not read the document", strings.Repeat(s.get("/api/v1/openapi.json")+"\r\n", 50), ""},

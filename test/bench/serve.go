@@ -402,7 +402,7 @@ func requestsAtRate(url string) (took []time.Duration, err error) {
 	return took, errors.Join(failures...)
 }
 
-// compareSlowSubscribers compares appends while nobody follows, and while subscribers follow that never read.
+// compareSlowSubscribers compares appends without subscribers, and with subscribers that never read.
 func compareSlowSubscribers(program, dir string, s settings) error {
 	const events = 500
 	var racers []*racer
