@@ -154,7 +154,7 @@ func TestMarksAreAtTheirBytes(t *testing.T) {
 				t.Errorf("%s%s: %d marks: %+v", name, form, len(marks), marks)
 				continue
 			}
-			for i, want := range []struct{ text, kind string }{{"READY_FOR_REVIEW: T7", "signal"}, {"REVIEW_PASSED: T7", "refused"}} {
+			for i, want := range []struct{ text, kind string }{{"READY_FOR_REVIEW: T7", "accepted"}, {"REVIEW_PASSED: T7", "refused"}} {
 				m := marks[i]
 				if got := text[m.From:m.To]; got != want.text || m.Kind != want.kind || !strings.HasSuffix(m.Text, want.text) {
 					t.Errorf("%s%s: %+v marks %q, not %+v", name, form, m, got, want)

@@ -33,11 +33,11 @@ type LineKind string
 // Kinds of lines.
 const (
 	LineWords   LineKind = ""
-	LineFaint   LineKind = "faint"   // thinking, and results of tools
-	LineCall    LineKind = "call"    // a call of a tool
-	LineFailed  LineKind = "failed"  // the result of a tool that failed, and errors
-	LineSignal  LineKind = "signal"  // a signal that counts
-	LineRefused LineKind = "refused" // one that does not
+	LineFaint   LineKind = "faint"    // thinking, and results of tools
+	LineCall    LineKind = "call"     // a call of a tool
+	LineFailed  LineKind = "failed"   // the result of a tool that failed, and errors
+	LineSignal  LineKind = "accepted" // a signal that counts
+	LineRefused LineKind = "refused"  // one that does not
 )
 
 // format returns a line for a terminal.

@@ -261,6 +261,7 @@ func (w *pieceWriter) unit(from, to int64) error {
 	if err == nil && !bytes.HasSuffix(data, []byte("\n")) {
 		w.t.endLine()
 	}
+	w.t.release() // its signals are known, so nothing is held back for the next unit
 	return err
 }
 

@@ -248,7 +248,7 @@ func TestRawMarks(t *testing.T) {
 				}
 			}
 		}
-		want := []string{"signal READY_FOR_REVIEW: T7 ", "refused REVIEW_PASSED: T7 refused: fenced"}
+		want := []string{"accepted READY_FOR_REVIEW: T7 ", "refused REVIEW_PASSED: T7 refused: fenced"}
 		if diff := cmp.Diff(want, marked); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", format, diff)
 		}

@@ -38,7 +38,7 @@ function start() {
     }
   }
 
-  // measure gives the space around the pieces its height, and keeps the line that the user sees where it is.
+  // settle changes the pieces, gives the space around the pieces its height, and keeps the line that the user sees where it is.
   function settle(change) {
     const anchor = [...log.querySelectorAll(".line")].find((l) => l.getBoundingClientRect().bottom > log.getBoundingClientRect().top);
     const before = anchor?.getBoundingClientRect().top;
@@ -153,11 +153,11 @@ function start() {
     if (busy) return;
     busy = true;
     try {
-      const atEnd = isAtEnd();
       const lines = log.querySelectorAll(".line");
-      const at = atEnd && lines.length > 0 ? fromOf(lines[lines.length - 1]) : size;
+      const at = isAtEnd() && lines.length > 0 ? fromOf(lines[lines.length - 1]) : size;
       const piece = await load({ at });
       if (!piece) return;
+      const atEnd = isAtEnd(); // the user may have scrolled meanwhile
       if (atEnd && pieces.length > 0) append(piece);
       else if (atEnd) show(piece);
       else
