@@ -13,7 +13,7 @@ const attack = `pwned <script>window.pwned=1</script><img src=x onerror=window.p
 
 // hostileTree is a tree with attacks in every text that it can have.
 const hostileTree = `local attack = [==[` + attack + `]==]
-return BT.tree(attack, { description = attack, blackboard = { text = { type = "string", default = attack } },
+return BT.tree("evil", { description = attack, blackboard = { text = { type = "string", default = attack } },
     root = BT.sequence("root", {
         BT.llm_call({ name = "think", prompt = attack, description = attack }),
         BT.action("parse", { fn = "parse_response_signal" }), BT.action("update", { fn = "update_signal_state" }), BT.action("log", { fn = "log_signal" }),
