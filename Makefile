@@ -32,7 +32,7 @@ install: build ## install the program, its manual pages and its completions belo
 
 # Go would reuse old results of the tests in test/, because it does not know that they build and run the program.
 test: ## run all tests
-	$(GO) test -count=1 ./...
+	$(GO) test -count=1 -timeout 30m ./...
 
 test-agents: ## run a plan with real agent programs, without a network
 	SIGNALBOX_AGENTS=run $(GO) test -count=1 -timeout 15m -v ./test/agents
