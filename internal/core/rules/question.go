@@ -38,6 +38,12 @@ const (
 	AskedSetup         QuestionKind = "setup"        // a worktree cannot be made ready
 )
 
+// QuestionKinds returns all kinds of questions.
+func QuestionKinds() []QuestionKind {
+	return []QuestionKind{AskedClarification, AskedReview, AskedAudit, AskedChecks, AskedMerge, AskedConflict, AskedIncomplete, AskedWait, AskedTimeout, AskedExpert, AskedExpansion,
+		AskedFile, AskedBudget, AskedBlocked, AskedRemediation, AskedBaseline, AskedUnchanged, AskedFileSize, AskedRequest, AskedAgent, AskedSetup}
+}
+
 // Question is a question to the human.
 type Question struct {
 	ID      string         `json:"id"`

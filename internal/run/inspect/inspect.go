@@ -319,6 +319,32 @@ func base(s *rules.State) Base {
 	return b
 }
 
+// NewRequest returns an open question as a request.
+func NewRequest(q *rules.Question) Request {
+	r := Request{Kind: RequestQuestion, ID: q.ID, Work: q.Work, Text: q.Text, Since: &q.Asked, Command: "signalbox answer " + q.ID + " TEXT"}
+	switch q.Kind {
+	case rules.AskedBudget:
+		r.Kind, r.Answers = RequestBudget, []string{"yes", "no"}
+	case rules.AskedBaseline:
+		r.Kind, r.Answers = RequestFault, []string{"again", "repair", "accept"}
+	case rules.AskedRemediation:
+		r.Kind, r.Answers = RequestFault, []string{"healthy", "halt"}
+	case rules.AskedAgent:
+		r.Kind, r.Answers = RequestFault, []string{"retry"}
+	case rules.AskedSetup:
+		r.Kind, r.Answers = RequestFault, []string{"again"}
+	case rules.AskedTimeout:
+		r.Kind = RequestFault
+	case rules.AskedUnchanged:
+		r.Answers = []string{"done"}
+	case rules.AskedRequest:
+		r.Answers = []string{"again"}
+	case rules.AskedFileSize:
+		r.Answers = []string{"keep"}
+	}
+	return r
+}
+
 // requests returns what waits for the human: questions in the order they were asked, then approvals.
 func requests(s *rules.State, run rules.Status) []Request {
 	list := []Request{}
@@ -326,24 +352,7 @@ func requests(s *rules.State, run rules.Status) []Request {
 		if !q.Open() {
 			continue
 		}
-		r := Request{Kind: RequestQuestion, ID: q.ID, Work: q.Work, Text: q.Text, Since: &q.Asked, Command: "signalbox answer " + q.ID + " TEXT"}
-		switch q.Kind {
-		case rules.AskedBudget:
-			r.Kind, r.Answers = RequestBudget, []string{"yes", "no"}
-		case rules.AskedBaseline:
-			r.Kind, r.Answers = RequestFault, []string{"again", "repair", "accept"}
-		case rules.AskedRemediation:
-			r.Kind, r.Answers = RequestFault, []string{"healthy", "halt"}
-		case rules.AskedTimeout:
-			r.Kind = RequestFault
-		case rules.AskedUnchanged:
-			r.Answers = []string{"done"}
-		case rules.AskedRequest:
-			r.Answers = []string{"again"}
-		case rules.AskedFileSize:
-			r.Answers = []string{"keep"}
-		}
-		list = append(list, r)
+		list = append(list, NewRequest(q))
 	}
 	for _, id := range run.Approvals {
 		list = append(list, Request{Kind: RequestApproval, Work: id, Text: crew.ApprovalText(s, id), Command: "signalbox approve " + id,

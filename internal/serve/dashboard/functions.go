@@ -34,6 +34,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"plural":    text.Count,
 		"title":     phaseTitle,
 		"percent":   percent,
+		"failure":   findFailure,
 		"cash":      answer.Cash,
 		"signed":    answer.Signed,
 		"join":      strings.Join,

@@ -55,60 +55,6 @@ func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
 	return view{template: "inbox", title: "Inbox", data: page, known: st}, nil
 }
 
-// boardPage is the work by phase.
-type boardPage struct {
-	Plans    []inspect.Plan
-	Plan     string
-	Stations []station
-	Empty    bool // there is no work at all
-}
-
-// station is a phase with the work that is in it.
-type station struct {
-	Phase signalbox.Phase
-	Tasks []inspect.Task
-	// More is how many tasks are not shown, which were opened before the others.
-	More int
-}
-
-// Count returns how many tasks are in the phase.
-func (s station) Count() int { return len(s.Tasks) + s.More }
-
-// maxCards is how many tasks of a phase the board shows.
-const maxCards = 500
-
-func (d *Dashboard) board(_ context.Context, r *http.Request) (view, error) {
-	page := boardPage{Plan: r.URL.Query().Get("plan"), Empty: true}
-	phases := []signalbox.Phase{signalbox.PhaseDraft, signalbox.PhaseImplementation, signalbox.PhaseCIPending, signalbox.PhaseReadyForReview, signalbox.PhaseReview, signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted}
-	for _, phase := range phases {
-		page.Stations = append(page.Stations, station{Phase: phase})
-	}
-	now := d.opts.Now()
-	d.box.Engine.View(func(s *rules.State) {
-		page.Plans = inspect.NewStatus(s, now).Plans
-		for w := range s.Works() {
-			page.Empty = false
-			t := inspect.NewTask(s, w, now)
-			if page.Plan != "" && t.Plan != page.Plan {
-				continue
-			}
-			if i := slices.Index(phases, t.Step); i >= 0 {
-				page.Stations[i].Tasks = append(page.Stations[i].Tasks, t)
-			}
-		}
-	})
-	for i := range page.Stations {
-		tasks := &page.Stations[i].Tasks
-		more := max(0, len(*tasks)-maxCards)
-		page.Stations[i].More, *tasks = more, (*tasks)[more:]
-	}
-	// Nothing is drafted in most plans.
-	if len(page.Stations[0].Tasks) == 0 {
-		page.Stations = page.Stations[1:]
-	}
-	return view{template: "board", title: "Board", data: page}, nil
-}
-
 // taskPage is one task.
 type taskPage struct {
 	inspect.Details
