@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"signalbox/internal/core/journal/sqlite"
 )
@@ -49,6 +54,7 @@ func TestHugeTranscript(t *testing.T) {
 		fmt.Fprintf(&text, "line %d of a long transcript, with words that an agent might write\n", n)
 	}
 	lines := bytes.Count(text.Bytes(), []byte("\n"))
+	text.WriteString("READY_FOR_REVIEW: T1\n")
 	path := putBlob(t, s, text.Bytes())
 	p := newTab(t, s)
 	small := func(where string) {
@@ -60,6 +66,15 @@ func TestHugeTranscript(t *testing.T) {
 	p.open(path)
 	p.sees(fmt.Sprintf("line %d of", lines-1)) // the end
 	small("at the end")
+	// Its signals are looked for in steps. The last one is marked as soon as all of it was read.
+	p.until(`document.querySelector("#log mark.accepted") && document.getElementById("about").textContent.includes("1 signal") && !document.getElementById("about").textContent.includes("%")`)
+	p.sees("✔ READY_FOR_REVIEW: T1")
+	if large := eval[[]string](p, `performance.getEntries().filter((e) => e.decodedBodySize > 400_000).map((e) => e.name + ": " + e.decodedBodySize)`); len(large) > 0 {
+		t.Errorf("large answers: %q", large)
+	}
+	if n := eval[int](p, `performance.getEntriesByType("resource").filter((e) => e.name.includes("/piece")).length`); n < 1 || n > 20 {
+		t.Errorf("the first screen needs %d pieces", n)
+	}
 
 	p.press("g")
 	p.sees("line 0 of")
@@ -176,6 +191,86 @@ func TestMarksAreAtTheirBytes(t *testing.T) {
 	p.noFaults(t)
 }
 
+// TestTranscriptKeys uses a transcript without a mouse. It takes one press of Tab to pass it, however many links it has.
+func TestTranscriptKeys(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, scene{})
+	var text strings.Builder
+	for n := range 3000 {
+		fmt.Fprintf(&text, "line %d, %d of ten\n", n, n%10)
+	}
+	path := putBlob(t, s, []byte(text.String()))
+	at := func(line int) int { return strings.Index(text.String(), fmt.Sprintf("line %d,", line)) }
+	p := newTab(t, s)
+	isOn := func(what, selector string) {
+		t.Helper()
+		if !p.is("document.activeElement.matches(" + quote(selector) + ")") {
+			t.Errorf("%s leads to %s", what, eval[string](p, "document.activeElement.outerHTML.slice(0, 200)"))
+		}
+	}
+	isAt := func(place int) {
+		t.Helper()
+		p.until(fmt.Sprintf(`new URLSearchParams(location.search).get("at") === "%d" && document.body?.dataset.pieces`, place))
+		p.sees(fmt.Sprintf("line %d,", strings.Count(text.String()[:place], "\n")))
+	}
+	start := fmt.Sprint(path, "?at=", at(1500))
+	p.open(start)
+	isAt(at(1500))
+	p.tabTo("#log")
+	p.press(kb.Tab)
+	isOn("Tab in the transcript", ":not(#log, #log *)")
+
+	// The links of lines, also of those that were not loaded yet.
+	p.open(start)
+	isAt(at(1500))
+	p.tabTo("#log")
+	p.press("j")
+	first := eval[int](p, "Number(document.activeElement.textContent)")
+	if first == 0 || !p.is(seen+".slice(0, 2).some((l) => l.contains(document.activeElement))") {
+		t.Errorf("j leads to %d, not to the first line", first)
+	}
+	p.press("j")
+	isOn("j", "#log a.at")
+	if second := eval[int](p, "Number(document.activeElement.textContent)"); second <= first {
+		t.Errorf("from %d, j leads to %d", first, second)
+	}
+	p.press("k")
+	isOn("k", fmt.Sprintf(`#log a.at[href$="at=%d"]`, first))
+	for n := range 300 {
+		before := eval[int](p, "Number(document.activeElement.textContent)")
+		p.press("k")
+		if now := eval[int](p, "Number(document.activeElement.textContent)"); now >= before || !p.is(seen+".some((l) => l.contains(document.activeElement))") {
+			t.Fatalf("press %d: from %d, k leads to %d", n, before, now)
+		}
+	}
+	there := eval[int](p, "Number(document.activeElement.textContent)")
+	p.leaving(chromedp.KeyEvent(kb.Enter))
+	isAt(there)
+
+	// Search.
+	p.open(start)
+	isAt(at(1500))
+	// Unlike press, this types nothing if the page prevents it.
+	call(p, input.DispatchKeyEvent, input.DispatchKeyEventParams{Type: input.DispatchKeyEventTypeKeyDown, Key: "/", Text: "/"})
+	isOn("/", "input[type=search]")
+	p.press("7 of ten n N /") // typed, not obeyed
+	if got := eval[string](p, "document.activeElement.value"); got != "7 of ten n N /" {
+		t.Errorf("the field has %q", got)
+	}
+	eval[bool](p, `!!(document.activeElement.value = "7 OF ten")`)
+	p.press(kb.Enter)
+	hit := func(line int) int { return at(line) + len("line 1507, ") }
+	isAt(hit(1507))
+	for _, step := range []struct {
+		key  string
+		line int
+	}{{"n", 1517}, {"n", 1527}, {"N", 1517}, {"N", 1507}, {"N", 1497}, {"n", 1507}} {
+		p.press(step.key)
+		isAt(hit(step.line))
+	}
+	p.noFaults(t)
+}
+
 // TestTranscriptWithoutScripting pages through a transcript without the script.
 func TestTranscriptWithoutScripting(t *testing.T) {
 	t.Parallel()
@@ -198,6 +293,85 @@ func TestTranscriptWithoutScripting(t *testing.T) {
 	p.click("button[value=next]")
 	if got := p.text(".line.here .words"); got != "line 777 <b>of</b> it" {
 		t.Errorf("search leads to %q", got)
+	}
+	p.noFaults(t)
+}
+
+// TestLiveTranscript follows an agent that is working. The page stays at the end while the user is there, and only then.
+func TestLiveTranscript(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, scene{script: `on developer T1 attempt 1:
+    say The first words.
+    wait for step1
+    run seq 1 300
+    say ` + strings.Repeat("many words\n        ", 200) + `
+    say The second words.
+    wait for step2
+    say The third words.
+    wait for step3
+    say The last words.
+    signal SEEKING_DIVINE_CLARIFICATION
+        Task: {task}
+        Question: What now?
+        Context: none
+
+`})
+	cmd := exec.CommandContext(t.Context(), program, "run", filepath.Join(s.dir, "plan.md"), "--plain", "--no-wait")
+	cmd.Dir, cmd.Env = s.project, s.env
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(os.Interrupt) }, time.Minute // so that it ends its agents
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Wait() })
+	step := func(n int) {
+		t.Helper()
+		trees, err := s.command("git", "worktree", "list", "--porcelain")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(trees) {
+			if tree, ok := strings.CutPrefix(strings.TrimSpace(line), "worktree "); ok && tree != s.project {
+				if err := os.WriteFile(filepath.Join(tree, fmt.Sprint("step", n)), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	p := newTab(t, s)
+	p.open("/board")
+	p.until(`document.getElementById("task-T1")`)
+	p.open("/work/T1/log")
+	p.sees("The first words.")
+	eval[bool](p, "window.sameDocument = true")
+	step(1)
+	p.sees("The second words.")
+
+	// The user scrolls up at the moment at which more arrives, and reads. Nothing moves, however much is written.
+	eval[bool](p, `(() => {
+		const log = document.getElementById("log"), load = window.fetch;
+		window.answers = 0;
+		window.fetch = async (...request) => {
+			const answer = await load(...request);
+			if (!window.answers && (await answer.clone().text()).includes("The third words.")) log.scrollTop = window.answers = 1;
+			else if (window.answers && String(request[0]).includes("/piece")) window.answers++;
+			return answer;
+		};
+		return true;
+	})()`)
+	step(2)
+	p.until("window.answers > 4")
+	if top := eval[int](p, `document.getElementById("log").scrollTop`); top != 1 {
+		t.Errorf("who scrolled to the start is moved to %d", top)
+	}
+	p.sees("The first words.")
+	p.press("G")
+	p.sees("The third words.")
+	step(3)
+	p.sees("The last words.")
+	p.until(`document.querySelector("#log mark.accepted")?.textContent.includes("SEEKING_DIVINE_CLARIFICATION")`)
+	p.until(`!document.querySelector("#source[data-running]")`)
+	if !p.is("window.sameDocument") {
+		t.Error("the page was loaded again")
 	}
 	p.noFaults(t)
 }

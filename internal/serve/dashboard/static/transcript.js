@@ -24,6 +24,21 @@ function start() {
   const last = () => toOf(pieces[pieces.length - 1]);
   const isAtEnd = () => pieces.length === 0 || (last() >= size && log.scrollHeight - log.scrollTop - log.clientHeight < 24);
 
+  // prepare marks the line that the address names, and takes the links of a piece out of the tab order, because there is one for nearly every line:
+  // keys go from one to the next.
+  function prepare(piece) {
+    const at = new URLSearchParams(location.search).get("at");
+    for (const line of piece.querySelectorAll(".line")) line.classList.toggle("here", at !== null && fromOf(line) <= Number(at) && Number(at) < toOf(line));
+    for (const link of piece.querySelectorAll("a")) link.tabIndex = -1;
+    return piece;
+  }
+
+  // drop removes a piece. The focus stays in the transcript.
+  function drop(piece) {
+    if (piece.contains(document.activeElement)) log.focus({ preventScroll: true });
+    piece.remove();
+  }
+
   // load fetches a piece. The answer is null if the server cannot give it now.
   async function load(parameters) {
     try {
@@ -32,7 +47,7 @@ function start() {
       const answer = await fetch(address);
       if (!answer.ok) return null;
       const piece = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector(".piece");
-      return piece && document.adoptNode(piece);
+      return piece && prepare(document.adoptNode(piece));
     } catch {
       return null;
     }
@@ -53,7 +68,7 @@ function start() {
 
   // show shows one piece instead of all others.
   function show(piece) {
-    for (const p of pieces) p.remove();
+    for (const p of pieces) drop(p);
     pieces = [piece];
     size = Math.max(size, Number(piece.dataset.size));
     above.after(piece);
@@ -81,7 +96,7 @@ function start() {
         below.before(piece);
         pieces.push(piece);
       }
-      while (pieces.length > maxPieces) pieces.shift().remove();
+      while (pieces.length > maxPieces) drop(pieces.shift());
     });
   }
 
@@ -89,7 +104,7 @@ function start() {
     settle(() => {
       above.after(piece);
       pieces.unshift(piece);
-      while (pieces.length > maxPieces) pieces.pop().remove();
+      while (pieces.length > maxPieces) drop(pieces.pop());
     });
   }
 
@@ -171,6 +186,21 @@ function start() {
     schedule();
   }
 
+  // check has the server look at all of the transcript for signals, some of it with each request. Then it shows the lines again, with their marks.
+  async function check() {
+    for (let checked = Number(pieces[0]?.dataset.checked ?? size); checked < size; ) {
+      const piece = await load({ before: 0 });
+      if (!piece || Number(piece.dataset.checked) <= checked) return;
+      checked = Number(piece.dataset.checked);
+      if (checked < size) continue;
+      refresh(); // the number of signals
+      const line = [...log.querySelectorAll(".line")].find(isSeen);
+      const down = line ? line.getBoundingClientRect().top - log.getBoundingClientRect().top : 0;
+      if (isAtEnd()) await goEnd();
+      else if (line) await goTo({ at: fromOf(line) }, () => (log.scrollTop = above.offsetHeight - down));
+    }
+  }
+
   // follow reads which transcript the page shows. Without a session in its address, that is the one of the last agent.
   async function follow() {
     const now = document.getElementById("source");
@@ -186,10 +216,18 @@ function start() {
     }
   }
 
+  const isSeen = (e) => e.getBoundingClientRect().bottom > log.getBoundingClientRect().top && e.getBoundingClientRect().top < log.getBoundingClientRect().bottom;
+
+  // move puts the focus on the next or the previous link of the transcript, or on the first or the last one that the user sees.
+  function move(by) {
+    const links = [...log.querySelectorAll("a")];
+    const at = links.indexOf(document.activeElement);
+    const seen = links.filter(isSeen);
+    (at >= 0 ? links[at + by] : seen.at(by > 0 ? 0 : -1))?.focus();
+  }
+
   // here returns the byte after which to look for the next signal or text: the one that the address names, if the user sees it.
   function here() {
-    const box = log.getBoundingClientRect();
-    const isSeen = (l) => l.getBoundingClientRect().bottom > box.top && l.getBoundingClientRect().top < box.bottom;
     const at = new URLSearchParams(location.search).get("at");
     const line = log.querySelector(".line.here");
     if (at && line && isSeen(line)) return Number(at);
@@ -204,7 +242,7 @@ function start() {
   if (about && given) {
     source = about.value;
     size = Number(about.dataset.size);
-    show(given);
+    show(prepare(given));
     const line = given.querySelector(".here");
     if (line) line.scrollIntoView({ block: "center" });
     else if (toOf(given) >= size) log.scrollTop = log.scrollHeight;
@@ -213,7 +251,8 @@ function start() {
   log.addEventListener("scroll", schedule, { passive: true });
   addEventListener("resize", schedule);
   schedule();
-  return { follow, grow, here, goStart, goEnd };
+  if (about && !about.hasAttribute("data-running")) check();
+  return { follow, here, move, goStart, goEnd };
 }
 
 if (log) {
@@ -240,9 +279,13 @@ if (log) {
   for (const link of document.querySelectorAll("[data-here]")) link.addEventListener("click", () => lead(link));
   const click = (id) => document.getElementById(id).click();
   const search = (way) => form.elements.find.value && form.requestSubmit(form.querySelector(`button[value=${way}]`));
+  const find = () => {
+    form.elements.find.focus();
+    form.elements.find.select();
+  };
   const keys = {
     s: () => click("next"), S: () => click("previous"), r: () => click("other"), n: () => search("next"), N: () => search("previous"),
-    g: viewer.goStart, G: viewer.goEnd, Home: viewer.goStart, End: viewer.goEnd, "/": () => form.elements.find.focus(),
+    j: () => viewer.move(1), k: () => viewer.move(-1), g: viewer.goStart, G: viewer.goEnd, Home: viewer.goStart, End: viewer.goEnd, "/": find,
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select") || !keys[event.key]) return;
