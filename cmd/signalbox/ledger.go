@@ -42,11 +42,18 @@ type ledgerTailCommand struct {
 	Follow bool        `short:"f" help:"Keep printing new events until interrupted."`
 	Work   []string    `placeholder:"ID,..." help:"Only events of these work items."`
 	Type   []eventType `placeholder:"TYPE,..." help:"Only events of these types, such as QuestionAsked."`
-	JSON   bool        `name:"json" help:"Print one JSON object per line."`
+	// Session, Actor and Text are like the search of the dashboard.
+	Session []string `placeholder:"ID,..." help:"Only events of these sessions."`
+	Actor   []string `placeholder:"NAME,..." help:"Only events that these actors caused."`
+	Text    string   `placeholder:"TEXT" help:"Only events with this text in their data, in upper or lower case."`
+	JSON    bool     `name:"json" help:"Print one JSON object per line."`
+
+	filter  box.Filter
+	matches func(*signalbox.Event) bool
 }
 
 func (ledgerTailCommand) Help() string {
-	return `Shows the last events, oldest first. With --work or --type, the last ones of those work items or types. docs/state-machine.md lists the types.
+	return `Shows the last events, oldest first. With --work, --type, --session, --actor or --text, the last ones that match all of them. docs/state-machine.md lists the types.
 
 Examples:
 
@@ -72,11 +79,14 @@ func (t eventType) check() error {
 }
 
 func (c *ledgerTailCommand) Run(p *program) error {
+	c.filter = box.Filter{Works: c.Work, Sessions: c.Session, Actors: c.Actor, Text: c.Text}
 	for _, t := range c.Type {
 		if err := t.check(); err != nil {
 			return err
 		}
+		c.filter.Types = append(c.filter.Types, string(t))
 	}
+	c.matches = c.filter.Matcher()
 	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
 		head, err := l.Journal.Head(ctx)
 		if err != nil {
@@ -123,42 +133,25 @@ func (c *ledgerTailCommand) checkWork(ctx context.Context, l *box.Ledger) error 
 	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", shortened(missing[0])), Hint: "list the work with signalbox work list"}
 }
 
-// matches reports whether an event is shown.
-func (c *ledgerTailCommand) matches(e *signalbox.Event) bool {
-	return (len(c.Work) == 0 || slices.Contains(c.Work, e.Work)) && (len(c.Type) == 0 || slices.Contains(c.Type, eventType(e.Type)))
-}
-
-// searchAtOnce is how many events are read at once while looking for the last ones that match.
-const searchAtOnce = 1024
-
 // start returns the sequence number before the first event to show. It searches from the end.
 func (c *ledgerTailCommand) start(ctx context.Context, l *box.Ledger, head uint64) (uint64, error) {
 	switch {
 	case c.Number == 0:
 		return 0, nil
-	case len(c.Work)+len(c.Type) == 0:
+	case c.filter.IsZero():
 		return head - min(c.Number, head), nil
 	}
 	missing := c.Number
-	for end := head; end > 0; {
-		begin := end - min(searchAtOnce, end)
-		var found []uint64
-		for e, err := range l.Events(ctx, begin) {
-			if err != nil {
-				return 0, err
-			}
-			if e.Seq > end {
-				break
-			}
-			if c.matches(e) {
-				found = append(found, e.Seq)
-			}
+	for e, err := range l.Backward(ctx, 1, head) {
+		if err != nil {
+			return 0, err
 		}
-		if n := uint64(len(found)); n >= missing {
-			return found[n-missing] - 1, nil
+		if c.matches(e) {
+			missing--
 		}
-		missing -= uint64(len(found))
-		end = begin
+		if missing == 0 {
+			return e.Seq - 1, nil
+		}
 	}
 	return 0, nil
 }

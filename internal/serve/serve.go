@@ -64,6 +64,8 @@ type Server struct {
 	hub  *stream.Hub
 	opts Options
 	mux  *http.ServeMux
+	// pages carries out what a page has started.
+	pages *dashboard.Dashboard
 }
 
 // New returns a server for an open box, which must stay open until Serve has returned.
@@ -85,11 +87,11 @@ func New(b *box.Box, opts Options) (*Server, error) {
 		return nil, err
 	}
 	a.Register(s.mux)
-	pages, err := dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.API.Portfolio, Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
+	s.pages, err = dashboard.New(b, guard, dashboard.Options{Root: opts.API.Root, Name: opts.Project, Portfolio: opts.API.Portfolio, Oracle: opts.Oracle, Log: opts.Log, Now: opts.API.Now})
 	if err != nil {
 		return nil, err
 	}
-	pages.Register(s.mux)
+	s.pages.Register(s.mux)
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerText(w, http.StatusOK, "ok\n") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	s.mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.metrics(w, r, guard) })
@@ -153,6 +155,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer cancel(nil)
 	background.Go(func() { cancel(s.hub.Run(ctx)) })
 	background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
+	background.Go(func() { s.pages.Run(ctx) })
 	background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
 	if s.opts.Publish != nil {
 		background.Go(func() { s.opts.Publish(ctx) })

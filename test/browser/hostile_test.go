@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,7 +84,7 @@ func TestHostileText(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, hostileScene())
 	p := loggedIn(t, s)
-	for _, path := range []string{"/", "/board", "/run", "/crew", "/cost", "/ledger", "/ledger/12", "/work/T1", "/work/T1/log", "/work/T1/log?session=0", "/work/T1/log?session=0&raw=1&at=0", "/work/T1/diff",
+	for _, path := range []string{"/", "/board", "/run", "/crew", "/cost", "/ledger", "/ledger/12", "/ledger?text=pwned", "/ledger?work=" + url.QueryEscape(attack), "/ledger/verify", "/work/T1", "/work/T1/log", "/work/T1/log?session=0", "/work/T1/log?session=0&raw=1&at=0", "/work/T1/diff",
 		"/work/T2", "/work/T2/log", "/work/T2/log?session=0", "/work/T2/diff", "/trees", "/trees/{run}", "/trees/{run}?tick=1"} {
 		t.Run(path, func(t *testing.T) {
 			p.t = t

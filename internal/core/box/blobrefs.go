@@ -78,6 +78,24 @@ func blobsIn(e *signalbox.Event) (refs []blobRef) {
 	return refs
 }
 
+// EventBlob is a blob that an event refers to.
+type EventBlob struct {
+	// Field is the field of the event's data that has the digest, "" if it is not known.
+	Field  string
+	Digest signalbox.Hash
+}
+
+// EventBlobs returns the blobs that an event refers to in its fields.
+func EventBlobs(e *signalbox.Event) (blobs []EventBlob) {
+	for _, ref := range blobsIn(e) {
+		if ref.required {
+			before, _, _ := bytes.Cut(e.Data, []byte(ref.digest.String()))
+			blobs = append(blobs, EventBlob{fieldBefore(before), ref.digest})
+		}
+	}
+	return blobs
+}
+
 // blobFields are fields that contain the digest of a blob in the events that this program knows, and probably also in those of a
 // newer signalbox.
 var blobFields = []string{"blob", "body", "output", "plan", "prompt", "text"}

@@ -201,7 +201,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	signed := l.signedLength() // first, because other processes may append and sign meanwhile
+	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
 	b, err := newBox(ctx, l)
 	if err != nil {
 		return nil, err

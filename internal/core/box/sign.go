@@ -162,9 +162,9 @@ func openCheckpoint(name, public string) (*Checkpoint, error) {
 	return &Checkpoint{opened, signed, false}, nil
 }
 
-// signedLength returns the number of events that were signed, which the ledger must have. It returns 0 if the checkpoint cannot
+// SignedLength returns the number of events that were signed, which the ledger must have. It returns 0 if the checkpoint cannot
 // be read; Sign and Verify report that.
-func (l *Ledger) signedLength() uint64 {
+func (l *Ledger) SignedLength() uint64 {
 	public, err := l.PublicKey()
 	if err != nil {
 		return 0

@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -535,4 +538,69 @@ func TestRetryInAPhase(t *testing.T) {
 			t.Errorf("findings %+v", work.Task.Findings)
 		}
 	})
+}
+
+// TestListEventsWithFilters lists events with each filter, in parts, and compares them with all events.
+func TestListEventsWithFilters(t *testing.T) {
+	w := newWorld(t, true)
+	for _, id := range []string{"one", "two", "three"} {
+		w.do(rules.OpenWork{Work: id, Title: `The "title" of ` + id, Actor: "ann"})
+		w.do(rules.Claim{Work: id, Role: signalbox.RoleDeveloper, Session: "s-" + id, Actor: "ben", Lease: "l-" + id})
+	}
+	list := func(query string) (seqs []uint64) {
+		t.Helper()
+		for after := uint64(0); ; {
+			status, body := w.request(http.MethodGet, fmt.Sprintf("%s/ledger/events?after=%d&%s", Prefix, after, query), "", nil)
+			var answer foundEvents
+			if err := json.Unmarshal(body, &answer); err != nil || status != http.StatusOK || answer.Items == nil {
+				t.Fatalf("%s: %d %s, %v", query, status, body, err)
+			}
+			for _, e := range answer.Items {
+				seqs = append(seqs, e.Seq)
+			}
+			if answer.Next == nil {
+				return seqs
+			}
+			after = *answer.Next
+		}
+	}
+	all := []signalbox.Event{}
+	for e, err := range w.box.Events(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, *e)
+	}
+	middle := all[3].Time
+	at := url.QueryEscape(middle.Format(time.RFC3339Nano))
+	for query, match := range map[string]func(e *signalbox.Event) bool{
+		"limit=2":          func(*signalbox.Event) bool { return true },
+		"limit=1&work=two": func(e *signalbox.Event) bool { return e.Work == "two" },
+		"type=WorkOpened":  func(e *signalbox.Event) bool { return e.Type == "WorkOpened" },
+		"session=s-two":    func(e *signalbox.Event) bool { return e.Session == "s-two" },
+		"actor=ben":        func(e *signalbox.Event) bool { return e.Actor == "ben" },
+		"text=" + url.QueryEscape(`the "TITLE" of t`): func(e *signalbox.Event) bool {
+			return e.Type == "WorkOpened" && strings.HasPrefix(e.Work, "t")
+		},
+		"since=" + at: func(e *signalbox.Event) bool { return !e.Time.Before(middle) },
+		"until=" + at: func(e *signalbox.Event) bool { return e.Time.Before(middle) },
+	} {
+		var want []uint64
+		for i := range all {
+			if match(&all[i]) {
+				want = append(want, all[i].Seq)
+			}
+		}
+		if got := list(query); len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+	for query, want := range map[string]int{"since=noon": http.StatusBadRequest, "work=none": http.StatusNotFound, "words=x": http.StatusBadRequest} {
+		if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?"+query, "", nil); status != want {
+			t.Errorf("%s: %d %s", query, status, body)
+		}
+	}
+	if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?after=18446744073709551615", "", nil); status != http.StatusOK || !strings.Contains(string(body), `"items":[]`) {
+		t.Errorf("after the largest number: %d %s", status, body)
+	}
 }

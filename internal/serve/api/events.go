@@ -1,12 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/box"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/stream"
 )
@@ -14,6 +17,21 @@ import (
 type eventsInput struct {
 	After uint64 `query:"after" json:"-" jsonschema:"the events after this one"`
 	Limit int    `query:"limit" json:"-" jsonschema:"at most this many; the default is 100, the maximum 1000"`
+
+	Work    string `query:"work" json:"-" jsonschema:"only events about this work item"`
+	Type    string `query:"type" json:"-" jsonschema:"only events of this type"`
+	Session string `query:"session" json:"-" jsonschema:"only events of this session"`
+	Actor   string `query:"actor" json:"-" jsonschema:"only events that this actor caused"`
+	Text    string `query:"text" json:"-" jsonschema:"only events with this text in their data, in upper or lower case"`
+	Since   string `query:"since" json:"-" jsonschema:"only events from this time on, such as 2026-02-28T12:00:00Z"`
+	Until   string `query:"until" json:"-" jsonschema:"only events before this time"`
+}
+
+// foundEvents are events, in order.
+type foundEvents struct {
+	Items []signalbox.Event `json:"items"`
+	// Next is the value of after with which to continue, nil at the end of the ledger.
+	Next *uint64 `json:"next"`
 }
 
 type streamInput struct {
@@ -29,17 +47,55 @@ const (
 
 func (a *API) addEvents() {
 	const group = "events"
-	add(a, operation{method: http.MethodGet, path: "/ledger/events", name: "listEvents", group: group, scope: access.Read, summary: "Returns events of the ledger, in order."},
-		func(c call, in eventsInput) (list[signalbox.Event], error) {
-			if in.Limit == 0 {
-				in.Limit = defaultEvents
-			}
-			events, err := a.box.Journal.Read(c.ctx, in.After, min(in.Limit, maxEvents))
-			return listOf(events), err
-		})
+	add(a, operation{method: http.MethodGet, path: "/ledger/events", name: "listEvents", group: group, scope: access.Read,
+		summary: "Returns events of the ledger, in order. A filter looks at a limited number of events: if next is not null, pass it as after to continue, even if there are no items."},
+		a.listEvents)
 	addRaw(a, operation{method: http.MethodGet, path: "/events", name: "streamEvents", group: group, scope: access.Read, media: mediaStream,
 		summary: "Streams the events of the ledger as they happen, as server-sent events. The id of each is its sequence number, so a client that reconnects with Last-Event-ID misses nothing and gets nothing twice."},
 		a.streamEvents)
+}
+
+func (a *API) listEvents(c call, in eventsInput) (foundEvents, error) {
+	q := box.Query{First: min(in.After, math.MaxUint64-1) + 1, Limit: min(cmp.Or(in.Limit, defaultEvents), maxEvents)}
+	for _, field := range []struct {
+		value string
+		into  *[]string
+	}{{in.Type, &q.Types}, {in.Session, &q.Sessions}, {in.Actor, &q.Actors}} {
+		if field.value != "" {
+			*field.into = []string{field.value}
+		}
+	}
+	q.Text = in.Text
+	if in.Work != "" {
+		found, err := a.find(c, in.Work)
+		if err != nil {
+			return foundEvents{}, err
+		}
+		q.Works = []string{found.ID}
+	}
+	for _, field := range []struct {
+		name, value string
+		into        *time.Time
+	}{{"since", in.Since, &q.Since}, {"until", in.Until, &q.Until}} {
+		if field.value == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, field.value)
+		if err != nil {
+			return foundEvents{}, usage("invalid %s '%.64s': it is a time such as 2026-02-28T12:00:00Z", field.name, field.value)
+		}
+		*field.into = at
+	}
+	found, err := a.box.Search(c.ctx, q)
+	if err != nil {
+		return foundEvents{}, err
+	}
+	answer := foundEvents{Items: listOf(found.Events).Items}
+	if found.Next > 0 {
+		next := found.Next - 1
+		answer.Next = &next
+	}
+	return answer, nil
 }
 
 func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *http.Request) error {

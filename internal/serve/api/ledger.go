@@ -68,7 +68,7 @@ func (a *API) addLedger() {
 			public, err := a.box.PublicKey()
 			return key{public}, err
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/ledger/events/{seq}/proof", name: "proveEvent", group: group, scope: access.Read, media: mediaText,
+	addRaw(a, operation{method: http.MethodGet, path: "/ledger/events/{seq}/proof", name: "proveEvent", group: group, scope: access.Read, heavy: true, media: mediaText,
 		summary: "Returns a proof that an event is in the ledger: the event, its Merkle proof and a signed checkpoint."},
 		func(c call, in proofInput, w http.ResponseWriter, _ *http.Request) error {
 			proof, err := a.box.Prove(c.ctx, in.Seq)

@@ -62,8 +62,9 @@ type Dashboard struct {
 	costs      inspect.CostReader
 	machine    machineReader
 	recordings recordings
-	// heavy is for the pages that need much memory, until they are written.
-	heavy *transfer.Slots
+	// heavy is for the pages that need much memory, until they are written, and searches for searches in the ledger.
+	heavy, searches *transfer.Slots
+	verification    *verification
 	// indexes are for transcripts.
 	indexes indexes
 }
@@ -76,7 +77,8 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: transfer.NewSlots(maxHeavy, heavyWait)}
+	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: transfer.NewSlots(maxHeavy, heavyWait),
+		searches: transfer.NewSlots(maxSearches, heavyWait), verification: newVerification()}
 	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/treestep.html")
 	if err != nil {
 		return nil, err
@@ -117,6 +119,9 @@ func (d *Dashboard) Register(mux *http.ServeMux) {
 	d.heavyPage(mux, "GET /portfolio/{ticker}", access.Private, d.position)
 	d.heavyPage(mux, "GET /oracle", access.Read, d.oracle)
 	d.heavyPage(mux, "GET /oracle/{session}", access.Operate, d.conversation)
+	d.page(mux, "GET /ledger/verify", access.Read, d.verified)
+	d.form(mux, "POST /ledger/verify", access.Read, d.verify)
+	d.page(mux, "GET /verify", access.Public, d.checkProof)
 	d.heavyPage(mux, "GET /trees", access.Private, d.trees)
 	for _, path := range []string{"/trees/oracle", "/trees/agents/{name}", "/trees/subagents/{name}"} {
 		d.heavyPage(mux, "GET "+path, access.Private, d.tree)

@@ -157,7 +157,7 @@ func (s *stage) perform() {
 	for _, id := range []string{"T1", "T2", "T3"} {
 		tasks = append(tasks, rules.PlanTask{ID: id, Title: id + " " + onlyText, Text: s.blob(id)})
 	}
-	for !s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: onlyText, ID: "counter", Source: "counter.md", Tasks: tasks, Actor: "op"}).Plan.Loaded {
+	for !s.do(rules.LoadPlan{Plan: s.blob("# A plan"), Name: onlyText, ID: "counter", Source: "counter.md", Tasks: tasks, Actor: "op"}).Plan.Loaded {
 	}
 	s.check("B-1", true)
 	s.develop("T1")
@@ -240,8 +240,8 @@ func (s *stage) post(client *http.Client, path string, form url.Values, headers 
 // pages are all pages, and whether each shows text of agents.
 func (s *stage) pages() map[string]bool {
 	return map[string]bool{
-		"/": true, "/board": true, "/run": true, "/crew": false, "/oracle": false, "/cost": true, "/ledger": false, "/ledger/3": true, "/work/T1": true, "/work/T2": true,
-		"/work/T3": true, "/work/T2/log": true, "/work/T2/log?session=0": true, "/work/T2/log?raw=1&find=%3Cb%3E": true, "/login": false, "/login?link=%3Cscript%3E": false, "/work/none": false, "/none%3Cscript%3E": false,
+		"/": true, "/board": true, "/run": true, "/crew": false, "/oracle": false, "/cost": true, "/ledger": true, "/ledger/3": true, "/ledger?text=pwned": true, "/ledger?work=%3Cscript%3E&type=%3Cimg": false, "/ledger/verify": false, "/work/T1": true, "/work/T2": true,
+		"/work/T3": true, "/work/T2/log": true, "/work/T2/log?session=0": true, "/work/T2/log?raw=1&find=%3Cb%3E": true, "/login": false, "/login?link=%3Cscript%3E": false, "/work/none": false, "/none%3Cscript%3E": false, "/verify": false,
 	}
 }
 
@@ -391,7 +391,7 @@ func TestCommentsBecomeFindings(t *testing.T) {
 func TestFormsCheckAccess(t *testing.T) {
 	s := newStage(t)
 	forms := map[string]access.Scope{"/questions/Q-9/answer": access.Answer, "/work/T9/approve": access.Answer, "/work/T9/reject": access.Answer,
-		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer, "/work/T9/order": access.Operate, "/oracle": access.Operate}
+		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer, "/work/T9/order": access.Operate, "/ledger/verify": access.Read, "/oracle": access.Operate}
 	clients := map[access.Scope]*http.Client{access.Public: http.DefaultClient}
 	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate} {
 		clients[scope] = s.logIn(scope)

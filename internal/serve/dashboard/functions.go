@@ -32,6 +32,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"standing":  standing,
 		"condition": condition,
 		"plural":    text.Count,
+		"events":    func(n uint64) string { return text.Count(int(n), "event") },
 		"title":     phaseTitle,
 		"percent":   percent,
 		"failure":   findFailure,

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
 	"signalbox"
@@ -158,61 +157,4 @@ func (d *Dashboard) diff(ctx context.Context, r *http.Request) (view, error) {
 	page.unifiedDiff, err = parseDiff(reader)
 	reader.Close()
 	return view{template: "diff", title: "Diff of " + w.ID, data: page}, err
-}
-
-// ledgerPage is a part of the ledger.
-type ledgerPage struct {
-	Events        []signalbox.Event
-	Before, After uint64 // for the links to the parts before and after it; 0 means none
-	Head          uint64
-}
-
-const eventsOnPage = 100
-
-func (d *Dashboard) ledger(ctx context.Context, r *http.Request) (view, error) {
-	page := ledgerPage{Head: d.box.Engine.Tail().Seq}
-	before, err := strconv.ParseUint(r.URL.Query().Get("before"), 10, 64)
-	if err != nil || before > page.Head {
-		before = page.Head + 1
-	}
-	after := uint64(0)
-	if before > eventsOnPage {
-		after = before - eventsOnPage - 1
-	}
-	for next := after; next+1 < before; next = page.Events[len(page.Events)-1].Seq {
-		events, err := d.box.Journal.Read(ctx, next, int(before-next-1))
-		if err != nil {
-			return view{}, err
-		}
-		if len(events) == 0 {
-			break
-		}
-		for i := range events {
-			events[i].Data = nil // it is not shown, and may be large
-		}
-		page.Events = append(page.Events, events...)
-	}
-	slices.Reverse(page.Events)
-	if after > 0 {
-		page.Before = after + 1
-	}
-	if before <= page.Head {
-		page.After = min(before+eventsOnPage, page.Head+1)
-	}
-	return view{template: "ledger", title: "Ledger", data: page}, nil
-}
-
-func (d *Dashboard) event(ctx context.Context, r *http.Request) (view, error) {
-	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 64)
-	if err != nil || seq == 0 {
-		return view{}, notFound("there is no event '%.64s'", r.PathValue("seq"))
-	}
-	events, err := d.box.Journal.Read(ctx, seq-1, 1)
-	if err != nil {
-		return view{}, err
-	}
-	if len(events) == 0 {
-		return view{}, notFound("there is no event %d: the ledger has %d", seq, d.box.Engine.Tail().Seq)
-	}
-	return view{template: "event", title: "Event " + strconv.FormatUint(seq, 10), data: events[0]}, nil
 }

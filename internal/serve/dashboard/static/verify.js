@@ -1,0 +1,480 @@
+// Checks a proof file with a public key, in the browser. It accepts exactly what signalbox ledger check accepts; docs/ledger-format.md
+// specifies it, and a test compares both on valid and on changed proofs.
+//
+// SHA-256, SHA-512 and Ed25519 are here, because crypto.subtle does not exist on pages without encryption, and not every browser has
+// Ed25519. Everything that is computed is public, so it does not matter how long it takes.
+"use strict";
+
+const utf8 = new TextEncoder();
+
+// refuse reports why a proof is not valid.
+function refuse(reason) {
+  throw new Error(reason);
+}
+
+// checkProof checks the bytes of a proof file with a public key, and returns the event and the checkpoint. It throws an error if the proof is
+// not valid. Numbers of events are BigInts.
+function checkProof(bytes, publicKey) {
+  const key = parseKey(publicKey);
+  const { event, hashes, checkpoint: note } = parseProof(bytes);
+  if (hex(hashEvent(event)) !== event.hash) refuse("Event " + event.seq + " was changed: its hash is not that of its content.");
+  const checkpoint = parseCheckpoint(note, key);
+  if (event.seq < 1n || event.seq > checkpoint.size) refuse("Event " + event.seq + " is not among the " + checkpoint.size + " events that the checkpoint signed.");
+  const root = rootOf(leafHash(unhex(event.hash)), event.seq - 1n, checkpoint.size, hashes.map(unhex));
+  if (!root || hex(root) !== hex(checkpoint.root)) refuse("Event " + event.seq + " is not in the ledger that the checkpoint signed.");
+  if (!verifySignature(key.point, checkpoint.text, checkpoint.signature)) refuse("The checkpoint is not signed with this key.");
+  return { event, checkpoint };
+}
+
+// parseKey parses NAME+ID+KEY.
+function parseKey(text) {
+  const match = /^([^+]+)\+([0-9a-fA-F]{8})\+([^]*)$/.exec(trim(text));
+  const key = match && decodeBase64(match[3]);
+  const shape = "This is not a public key: it is one line, NAME+ID+KEY.";
+  if (!key || hasSpace(match[1]) || new TextDecoder("utf-8", { ignoreBOM: true }).decode(utf8.encode(match[1])) !== match[1]) refuse(shape);
+  const id = sha256(concat(utf8.encode(match[1] + "\n"), key)).slice(0, 4);
+  if (hex(id) !== match[2].toLowerCase()) refuse("The public key is damaged: its ID is not that of its name and key.");
+  if (key.length !== 33 || key[0] !== 1) refuse("The public key is not an Ed25519 key.");
+  return { name: match[1], id, point: key.slice(1) };
+}
+
+// space is what Go calls white space, which differs from \s.
+const space = "\\t-\\r \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+
+function hasSpace(text) {
+  return new RegExp("[" + space + "]").test(text);
+}
+
+function trim(text) {
+  return text.replace(new RegExp("^[" + space + "]+|[" + space + "]+$", "g"), "");
+}
+
+// parseProof parses a proof file. There is exactly one way to write a proof, and every other is refused, so that every edit is detected.
+function parseProof(bytes) {
+  let text;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    refuse("The proof file is not valid: it is not text in UTF-8.");
+  }
+  let at = 0;
+  const take = (pattern, what) => {
+    pattern.lastIndex = at;
+    const match = pattern.exec(text);
+    if (!match) refuse("The proof file is not valid, or was edited: there is no " + what + " at character " + at + ".");
+    at = pattern.lastIndex;
+    return match[0];
+  };
+  const literal = (expected) => {
+    if (!text.startsWith(expected, at)) refuse("The proof file is not valid, or was edited, at character " + at + ".");
+    at += expected.length;
+  };
+  const number = () => {
+    const n = BigInt(take(/0|[1-9][0-9]{0,19}/y, "number"));
+    if (n >= 1n << 64n) refuse("The proof file is not valid: the number " + n + " is too large.");
+    return n;
+  };
+  const string = () => {
+    literal('"');
+    let end = at;
+    while (end < text.length && text[end] !== '"') end += text[end] === "\\" ? 2 : 1;
+    const written = text.slice(at, end);
+    at = end;
+    literal('"');
+    return unescapeText(written);
+  };
+  const hash = () => take(/"[0-9a-f]{64}"/y, "hash").slice(1, -1);
+
+  const event = {};
+  literal('{\n  "format": "signalbox-proof/v1",\n  "event": {\n    "seq": ');
+  event.seq = number();
+  for (const name of ["time", "type", "work", "session", "actor", "data"]) {
+    literal(',\n    "' + name + '": ');
+    event[name] = string();
+  }
+  for (const name of ["prev", "hash"]) {
+    literal(',\n    "' + name + '": ');
+    event[name] = hash();
+  }
+  if (!isTime(event.time)) refuse("The proof file is not valid: its time is not a time.");
+  literal('\n  },\n  "index": ');
+  if (number() !== BigInt.asUintN(64, event.seq - 1n)) refuse("The proof file was edited: its index is not that of the event.");
+  literal(',\n  "hashes": [');
+  const hashes = [];
+  if (!text.startsWith("]", at)) {
+    do {
+      literal((hashes.length ? "," : "") + "\n    ");
+      hashes.push(hash());
+    } while (text.startsWith(",", at));
+    literal("\n  ");
+  }
+  literal('],\n  "checkpoint": ');
+  const checkpoint = string();
+  literal("\n}\n");
+  if (at !== text.length) refuse("The proof file was edited: there is something after its end.");
+  return { event, hashes, checkpoint };
+}
+
+// Characters that are escaped in a proof: controls and direction marks, which could hide something.
+const escaped = /[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/;
+
+// escapeText returns text as it is in a proof.
+function escapeText(text) {
+  const escape = (c) => (c === '"' || c === "\\" ? "\\" + c : c === "\n" ? "\\n" : "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+  return text.replace(new RegExp(escaped.source + '|["\\\\]', "g"), escape);
+}
+
+// unescapeText is the reverse of escapeText. It refuses everything that escapeText would not write.
+function unescapeText(written) {
+  const text = written.replace(/\\(?:u([0-9a-f]{4})|([^]))/g, (_, code, c) => (code ? String.fromCharCode(parseInt(code, 16)) : c === "n" ? "\n" : c));
+  if (escapeText(text) !== written) refuse("The proof file was edited: a text is not written as signalbox writes it.");
+  return text;
+}
+
+// isTime reports whether a text is a time in the years 1 to 9999, with nine digits after the point.
+function isTime(text) {
+  const match = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)\.\d{9}Z$/.exec(text);
+  if (!match) return false;
+  const [year, month, day, hour, minute, second] = match.slice(1).map(Number);
+  const leap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  const days = [31, leap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month - 1];
+  return year >= 1 && day >= 1 && day <= days && hour < 24 && minute < 60 && second < 60;
+}
+
+// hashEvent returns the hash of an event: SHA-256 of a tag and every field, each with its length.
+function hashEvent(event) {
+  const parts = [utf8.encode("signalbox/event/v1\n")];
+  const add = (bytes) => parts.push(bigEndian(BigInt(bytes.length)), bytes);
+  add(bigEndian(event.seq));
+  for (const name of ["time", "type", "work", "session", "actor", "data"]) add(utf8.encode(event[name]));
+  add(unhex(event.prev));
+  return sha256(concat(...parts));
+}
+
+// parseCheckpoint parses a signed note: the origin, the number of events, the root, an empty line, and the line of one signature.
+function parseCheckpoint(note, key) {
+  const malformed = "The checkpoint in the proof is not valid, or was edited.";
+  const lines = note.split("\n");
+  if (lines.length !== 6 || /[\x00-\x09\x0b-\x1f]/.test(note)) refuse(malformed);
+  const [origin, size, root, , signature] = lines;
+  if (origin !== key.name) refuse("The proof is from the ledger of " + show(origin) + ", but the key is that of " + show(key.name) + ".");
+  const prefix = "— " + key.name + " ";
+  const signed = signature.startsWith(prefix) ? decodeBase64(signature.slice(prefix.length)) : null;
+  const hash = decodeBase64(root);
+  if (!/^(0|[1-9][0-9]{0,18})$/.test(size) || BigInt(size) > maxEvents || hash?.length !== 32 || !signed) refuse(malformed);
+  const text = origin + "\n" + size + "\n" + encodeBase64(hash) + "\n";
+  if (note !== text + "\n" + prefix + encodeBase64(signed) + "\n") refuse(malformed);
+  if (signed.length !== 68 || hex(signed.slice(0, 4)) !== hex(key.id)) refuse("The checkpoint is not signed with this key.");
+  return { origin, size: BigInt(size), root: hash, text: utf8.encode(text), signature: signed.slice(4) };
+}
+
+// maxEvents is how many events a ledger can have.
+const maxEvents = (1n << 60n) - 1n;
+
+// rootOf follows the path from a leaf to the root of a tree, as RFC 9162, section 2.1.3.2, describes it. It returns null if the path has the wrong length.
+function rootOf(hash, index, size, path) {
+  let last = size - 1n;
+  for (const other of path) {
+    if (last === 0n) return null;
+    if (index & 1n || index === last) {
+      hash = nodeHash(other, hash);
+      while (!(index & 1n) && index !== 0n) {
+        index >>= 1n;
+        last >>= 1n;
+      }
+    } else {
+      hash = nodeHash(hash, other);
+    }
+    index >>= 1n;
+    last >>= 1n;
+  }
+  return last === 0n ? hash : null;
+}
+
+function leafHash(hash) {
+  return sha256(concat(Uint8Array.of(0), hash));
+}
+
+function nodeHash(left, right) {
+  return sha256(concat(Uint8Array.of(1), left, right));
+}
+
+// Bytes.
+
+function concat(...parts) {
+  const all = new Uint8Array(parts.reduce((n, part) => n + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+function hex(bytes) {
+  return Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+function unhex(text) {
+  return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
+}
+
+function bigEndian(n) {
+  return unhex(n.toString(16).padStart(16, "0"));
+}
+
+// littleEndian returns the number that bytes encode, the lowest first.
+function littleEndian(bytes) {
+  return BigInt("0x" + hex(Uint8Array.from(bytes).reverse()));
+}
+
+// decodeBase64 decodes base64 with padding, and returns null if it is not that. Like Go, it ignores line ends and unused bits.
+function decodeBase64(text) {
+  text = text.replace(/[\r\n]/g, "");
+  if (!/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(text)) return null;
+  return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+}
+
+function encodeBase64(bytes) {
+  return btoa(String.fromCharCode(...bytes));
+}
+
+// Hashes (FIPS 180-4). The constants are the first bits after the point of the roots of the first primes, so they are computed.
+
+const primes = [];
+for (let n = 2; primes.length < 80; n++) if (primes.every((p) => n % p)) primes.push(n);
+
+// fraction returns the first 64 bits after the point of the square or cube root of n.
+function fraction(n, power) {
+  const target = BigInt(n) << (64n * power);
+  let root = 0n;
+  for (let bit = 1n << 70n; bit; bit >>= 1n) if ((root + bit) ** power <= target) root += bit;
+  return BigInt.asUintN(64, root);
+}
+
+const start512 = primes.slice(0, 8).map((p) => fraction(p, 2n));
+const round512 = primes.map((p) => fraction(p, 3n));
+const start256 = start512.map((n) => Number(n >> 32n));
+const round256 = round512.slice(0, 64).map((n) => Number(n >> 32n));
+
+// padded returns a message with the padding of SHA-2, for blocks of a size.
+function padded(message, block) {
+  const length = Math.ceil((message.length + 1 + block / 8) / block) * block;
+  const all = new Uint8Array(length);
+  all.set(message);
+  all[message.length] = 0x80;
+  all.set(bigEndian(8n * BigInt(message.length)), length - 8);
+  return new DataView(all.buffer);
+}
+
+function sha256(message) {
+  const data = padded(message, 64);
+  const turn = (x, n) => (x >>> n) | (x << (32 - n));
+  const w = new Int32Array(64);
+  const state = Int32Array.from(start256);
+  for (let block = 0; block < data.byteLength; block += 64) {
+    for (let i = 0; i < 64; i++) {
+      if (i < 16) {
+        w[i] = data.getInt32(block + 4 * i);
+        continue;
+      }
+      const x = w[i - 15];
+      const y = w[i - 2];
+      w[i] = w[i - 16] + (turn(x, 7) ^ turn(x, 18) ^ (x >>> 3)) + w[i - 7] + (turn(y, 17) ^ turn(y, 19) ^ (y >>> 10));
+    }
+    let [a, b, c, d, e, f, g, h] = state;
+    for (let i = 0; i < 64; i++) {
+      const t = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + round256[i] + w[i]) | 0;
+      const u = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
+      [a, b, c, d, e, f, g, h] = [(t + u) | 0, a, b, c, (d + t) | 0, e, f, g];
+    }
+    [a, b, c, d, e, f, g, h].forEach((x, i) => (state[i] += x));
+  }
+  const sum = new DataView(new ArrayBuffer(32));
+  state.forEach((x, i) => sum.setInt32(4 * i, x));
+  return new Uint8Array(sum.buffer);
+}
+
+function sha512(message) {
+  const data = padded(message, 128);
+  const cut = (x) => BigInt.asUintN(64, x);
+  const turn = (x, n) => (x >> n) | cut(x << (64n - n));
+  const state = [...start512];
+  for (let block = 0; block < data.byteLength; block += 128) {
+    const w = [];
+    for (let i = 0; i < 80; i++) {
+      if (i < 16) {
+        w.push(data.getBigUint64(block + 8 * i));
+        continue;
+      }
+      const x = w[i - 15];
+      const y = w[i - 2];
+      w.push(cut(w[i - 16] + (turn(x, 1n) ^ turn(x, 8n) ^ (x >> 7n)) + w[i - 7] + (turn(y, 19n) ^ turn(y, 61n) ^ (y >> 6n))));
+    }
+    let [a, b, c, d, e, f, g, h] = state;
+    for (let i = 0; i < 80; i++) {
+      const t = h + (turn(e, 14n) ^ turn(e, 18n) ^ turn(e, 41n)) + ((e & f) ^ (cut(~e) & g)) + round512[i] + w[i];
+      const u = (turn(a, 28n) ^ turn(a, 34n) ^ turn(a, 39n)) + ((a & b) ^ (a & c) ^ (b & c));
+      [a, b, c, d, e, f, g, h] = [cut(t + u), a, b, c, cut(d + t), e, f, g];
+    }
+    [a, b, c, d, e, f, g, h].forEach((x, i) => (state[i] = cut(state[i] + x)));
+  }
+  return concat(...state.map(bigEndian));
+}
+
+// Ed25519 (RFC 8032), which accepts the same signatures as Go: S must be less than the order of the group, and the encoding of the point must be
+// exactly R.
+
+const field = (1n << 255n) - 19n;
+const order = (1n << 252n) + 27742317777372353535851937790883648493n;
+
+function mod(n) {
+  const rest = n % field;
+  return rest < 0n ? rest + field : rest;
+}
+
+function power(base, exponent) {
+  let result = 1n;
+  for (; exponent; exponent >>= 1n) {
+    if (exponent & 1n) result = mod(result * base);
+    base = mod(base * base);
+  }
+  return result;
+}
+
+function inverse(n) {
+  return power(n, field - 2n);
+}
+
+const curve = mod(-121665n * inverse(121666n));
+const rootOfMinusOne = power(2n, (field - 1n) / 4n);
+const neutral = { x: 0n, y: 1n, z: 1n, t: 0n };
+
+// pointAt returns the point with a y and the parity of its x, null if there is none.
+function pointAt(y, odd) {
+  const u = mod(y * y - 1n);
+  const v = mod(curve * y * y + 1n);
+  let x = mod(u * v ** 3n * power(mod(u * v ** 7n), (field - 5n) / 8n));
+  if (mod(v * x * x) !== u) x = mod(x * rootOfMinusOne);
+  if (mod(v * x * x) !== u) return null;
+  if ((x & 1n) !== odd) x = mod(-x);
+  return { x, y, z: 1n, t: mod(x * y) };
+}
+
+const base = pointAt(mod(4n * inverse(5n)), 0n);
+
+function decodePoint(bytes) {
+  const n = littleEndian(bytes);
+  return pointAt(mod(n & ((1n << 255n) - 1n)), n >> 255n);
+}
+
+function encodePoint(p) {
+  const z = inverse(p.z);
+  const n = mod(p.y * z) | ((mod(p.x * z) & 1n) << 255n);
+  return unhex(n.toString(16).padStart(64, "0")).reverse();
+}
+
+function addPoints(p, q) {
+  const a = mod((p.y - p.x) * (q.y - q.x));
+  const b = mod((p.y + p.x) * (q.y + q.x));
+  const c = mod(2n * curve * p.t * q.t);
+  const d = mod(2n * p.z * q.z);
+  const [e, f, g, h] = [b - a, d - c, d + c, b + a];
+  return { x: mod(e * f), y: mod(g * h), z: mod(f * g), t: mod(e * h) };
+}
+
+// sumOfProducts returns m times p plus n times q.
+function sumOfProducts(m, p, n, q) {
+  const both = addPoints(p, q);
+  let sum = neutral;
+  for (let bit = 255n; bit >= 0n; bit--) {
+    sum = addPoints(sum, sum);
+    const inM = (m >> bit) & 1n;
+    const inN = (n >> bit) & 1n;
+    if (inM || inN) sum = addPoints(sum, inM && inN ? both : inM ? p : q);
+  }
+  return sum;
+}
+
+// verifySignature reports whether a signature of a message is valid.
+function verifySignature(publicKey, message, signature) {
+  if (publicKey.length !== 32 || signature.length !== 64) return false;
+  const point = decodePoint(publicKey);
+  const s = littleEndian(signature.slice(32));
+  if (!point || s >= order) return false;
+  const k = littleEndian(sha512(concat(signature.slice(0, 32), publicKey, message))) % order;
+  const minus = { x: mod(-point.x), y: point.y, z: 1n, t: mod(-point.t) };
+  return hex(encodePoint(sumOfProducts(s, base, k, minus))) === hex(signature.slice(0, 32));
+}
+
+// The page.
+
+// maxFile is more than the proof of the largest event needs.
+const maxFile = 8 << 20;
+
+// show returns text without what could hide something or change the text around it.
+function show(text) {
+  return text.replace(new RegExp(escaped.source, "g"), (c) => (c === "\n" ? c : escapeText(c)));
+}
+
+// element makes an element of the page. Children are elements and text.
+function element(tag, className, ...children) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  made.append(...children);
+  return made;
+}
+
+function showResult(className, lamp, title, ...rest) {
+  const heading = element("h2", "", element("span", "lamp " + lamp), " ", title);
+  heading.firstChild.setAttribute("aria-hidden", "true");
+  document.getElementById("result").replaceChildren(element("article", "request " + className, heading, ...rest));
+}
+
+function showValid({ event, checkpoint }) {
+  const list = element("dl", "event");
+  for (const name of ["time", "type", "work", "session", "actor", "hash"]) {
+    if (event[name]) list.append(element("dt", "", name), element("dd", "", element("bdi", "", show(event[name]))));
+  }
+  const signed = " of " + (checkpoint.size === 1n ? "1 event" : checkpoint.size + " events") + ", by ";
+  list.append(element("dt", "", "checkpoint"), element("dd", "", signed.trim() + " ", element("bdi", "", show(checkpoint.origin))));
+  const data = element("pre", "output all", element("bdi", "", show(event.data)));
+  showResult("verified", "good", "Event " + event.seq + " is in the ledger", list, data);
+}
+
+// bytesOf returns what the user has chosen or typed.
+async function bytesOf(name) {
+  const file = document.getElementById(name + "-file").files[0];
+  const text = document.getElementById(name + "-text").value;
+  if (!file && !text.trim()) refuse(name === "key" ? "There is no public key to check the proof with." : "There is no proof to check.");
+  if (!file) return utf8.encode(text.replace(/\n*$/, "\n")); // a line end at the end is easily lost when text is copied
+  if (file.size > maxFile) refuse("The file " + show(file.name) + " is too large.");
+  return new Uint8Array(await file.arrayBuffer());
+}
+
+async function check() {
+  let key;
+  try {
+    key = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await bytesOf("key"));
+  } catch (err) {
+    refuse(err instanceof TypeError ? "This is not a public key: it is one line, NAME+ID+KEY." : err.message);
+  }
+  return checkProof(await bytesOf("proof"), key);
+}
+
+document.getElementById("check")?.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  try {
+    showValid(await check());
+  } catch (err) {
+    showResult("refused", "bad", "Not valid", element("p", "text", element("bdi", "", show(err.message))), element("p", "faint", "Do not rely on it. Ask the owner of the ledger for a new proof of that event."));
+  }
+});
+
+// A file and a text exclude each other.
+for (const name of ["proof", "key"]) {
+  const file = document.getElementById(name + "-file");
+  const text = document.getElementById(name + "-text");
+  file?.addEventListener("change", () => (text.value = ""));
+  text?.addEventListener("input", () => (file.value = ""));
+}
