@@ -72,6 +72,9 @@ type Caller struct {
 	LeaseSecret string
 }
 
+// HasToken reports whether the caller has a token or a cookie of this server.
+func (c Caller) HasToken() bool { return c.Name != "" }
+
 // DeniedError is why a request is not allowed. Status is the HTTP status of the answer.
 type DeniedError struct {
 	Status  int

@@ -46,17 +46,20 @@ type API struct {
 	opts       Options
 	operations []operation
 	document   []byte
-	streams    chan struct{}   // has an element for each open stream
-	heavy      *transfer.Slots // for operations that take much time or memory
+	streams    chan struct{} // has an element for each open stream
+	// heavy is for operations that take much time or memory, and publicHeavy for those of callers without a token.
+	heavy, publicHeavy *transfer.Slots
 
 	listMu sync.Mutex // guards list
 	list   encodedList
 }
 
-// maxHeavy is how many operations that take much time or memory run at once, and heavyTimeout how long others wait.
+// maxHeavy is how many operations that take much time or memory run at once, maxPublicHeavy how many besides of callers without a token, who
+// must not keep others out, and heavyTimeout how long others wait.
 const (
-	maxHeavy     = 4
-	heavyTimeout = 10 * time.Second
+	maxHeavy       = 4
+	maxPublicHeavy = 2
+	heavyTimeout   = 10 * time.Second
 )
 
 // New returns an API for an open box, whose engine must follow the ledger. The hub must run.
@@ -74,7 +77,8 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	if a.opts.MaxStreams == 0 {
 		a.opts.MaxStreams = 2000
 	}
-	a.streams, a.heavy = make(chan struct{}, a.opts.MaxStreams), transfer.NewSlots(maxHeavy, heavyTimeout)
+	a.streams = make(chan struct{}, a.opts.MaxStreams)
+	a.heavy, a.publicHeavy = transfer.NewSlots(maxHeavy, heavyTimeout), transfer.NewSlots(maxPublicHeavy, heavyTimeout)
 	a.addReads()
 	a.addTexts()
 	a.addWork()
@@ -112,8 +116,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 		transfer.DropBody(w, r)
 	}
 	if err == nil && o.heavy {
-		if err = a.heavy.Enter(r.Context()); err == nil {
-			defer a.heavy.Leave()
+		slots := a.heavy
+		if !caller.HasToken() {
+			slots = a.publicHeavy
+		}
+		if err = slots.Enter(r.Context()); err == nil {
+			defer slots.Leave()
 			transfer.TakeTime(w)
 		}
 	}

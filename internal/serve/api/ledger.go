@@ -76,7 +76,7 @@ func (a *API) addLedger() {
 				return err
 			}
 			w.Header().Set("Content-Type", mediaText)
-			transfer.Writer{ResponseWriter: w}.Write(proof.Format())
+			transfer.NewWriter(w).Write(proof.Format())
 			return nil
 		})
 	addRaw(a, operation{method: http.MethodGet, path: "/blobs/{digest}", name: "getBlob", group: group, scope: access.Read, media: mediaBytes,
@@ -94,7 +94,7 @@ func (a *API) addLedger() {
 			// What agents wrote must never be taken for a page.
 			w.Header().Set("Content-Type", mediaBytes)
 			w.Header().Set("Content-Disposition", "attachment")
-			io.Copy(transfer.Writer{ResponseWriter: w}, blob) // an error is that of a client that has left, or too late to report
+			io.Copy(transfer.NewWriter(w), blob) // an error is that of a client that has left, or too late to report
 			return nil
 		})
 }

@@ -218,7 +218,7 @@ func writeEncoded(w http.ResponseWriter, status int, data []byte) {
 	w.Header().Set("Content-Type", mediaJSON)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
 	w.WriteHeader(status)
-	out := transfer.Writer{ResponseWriter: w} // a client that has left cannot be told of an error
+	out := transfer.NewWriter(w) // a client that has left cannot be told of an error
 	out.Write(data)
 	out.Write([]byte("\n"))
 }

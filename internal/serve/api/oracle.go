@@ -80,7 +80,7 @@ func (a *API) addOracle() {
 				return err
 			}
 			w.Header().Set("Content-Type", mediaLines)
-			transfer.Writer{ResponseWriter: w}.Write(lines.Bytes()) // a client that has left cannot be told
+			transfer.NewWriter(w).Write(lines.Bytes()) // a client that has left cannot be told
 			return nil
 		})
 	add(a, operation{method: http.MethodPost, path: "/oracle/conversations/{session}/stop", name: "stopOracle", group: group, scope: access.Operate,
@@ -124,7 +124,7 @@ func (a *API) ask(c call, in askInput, w http.ResponseWriter, r *http.Request) e
 		if err != nil {
 			return err
 		}
-		if _, err := (transfer.Writer{ResponseWriter: w}).Write(line); err != nil {
+		if _, err := transfer.NewWriter(w).Write(line); err != nil {
 			return err
 		}
 		if err := out.Flush(); err != nil {

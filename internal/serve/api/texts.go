@@ -82,10 +82,13 @@ func (in *logInput) sessions(w *rules.Work) (indexes []int, err error) {
 }
 
 // textWriter returns a writer that sets the type of the answer with the first byte, so that an error before it can still be a problem.
-func textWriter(w http.ResponseWriter) io.Writer { return &lateHeader{w: w} }
+func textWriter(w http.ResponseWriter) io.Writer {
+	return &lateHeader{w: w, out: transfer.NewWriter(w)}
+}
 
 type lateHeader struct {
 	w     http.ResponseWriter
+	out   *transfer.Writer
 	began bool
 }
 
@@ -94,7 +97,7 @@ func (l *lateHeader) Write(p []byte) (int, error) {
 		l.w.Header().Set("Content-Type", mediaText)
 		l.began = true
 	}
-	return transfer.Writer{ResponseWriter: l.w}.Write(p)
+	return l.out.Write(p)
 }
 
 func notFound(format string, args ...any) error {

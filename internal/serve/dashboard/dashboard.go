@@ -62,9 +62,10 @@ type Dashboard struct {
 	costs      inspect.CostReader
 	machine    machineReader
 	recordings recordings
-	// heavy is for the pages that need much memory, until they are written, and searches for searches in the ledger.
-	heavy, searches *transfer.Slots
-	verification    *verification
+	// heavy is for the pages that need much memory, until they are written, publicHeavy for those of callers without a token, and searches for
+	// searches in the ledger.
+	heavy, publicHeavy, searches *transfer.Slots
+	verification                 *verification
 	// indexes are for transcripts.
 	indexes indexes
 }
@@ -78,7 +79,7 @@ func New(b *box.Box, guard *access.Guard, opts Options) (*Dashboard, error) {
 		opts.Now = time.Now
 	}
 	d := &Dashboard{box: b, guard: guard, opts: opts, pages: map[string]*template.Template{}, heavy: transfer.NewSlots(maxHeavy, heavyWait),
-		searches: transfer.NewSlots(maxSearches, heavyWait), verification: newVerification()}
+		publicHeavy: transfer.NewSlots(maxPublicHeavy, heavyWait), searches: transfer.NewSlots(maxSearches, heavyWait), verification: newVerification()}
 	layout, err := template.New("layout.html").Funcs(functions(opts.Now)).ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/treestep.html")
 	if err != nil {
 		return nil, err
@@ -221,16 +222,16 @@ type shower func(context.Context, *http.Request) (view, error)
 
 // page adds a page.
 func (d *Dashboard) page(mux *http.ServeMux, pattern string, scope access.Scope, show shower) {
-	d.limitedPage(mux, pattern, scope, nil, show)
+	d.limitedPage(mux, pattern, scope, false, show)
 }
 
 // heavyPage adds a page of which only a few are shown at the same time.
 func (d *Dashboard) heavyPage(mux *http.ServeMux, pattern string, scope access.Scope, show shower) {
-	d.limitedPage(mux, pattern, scope, d.heavy, show)
+	d.limitedPage(mux, pattern, scope, true, show)
 }
 
-// limitedPage adds a page that needs a slot, if limit is not nil.
-func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, limit *transfer.Slots, show shower) {
+// limitedPage adds a page that needs a slot if it is heavy.
+func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access.Scope, heavy bool, show shower) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		setHeaders(w)
 		w.Header().Set("Cache-Control", "no-store")
@@ -239,9 +240,13 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 			d.render(w, r, caller, view{template: "login", title: "Log in", status: http.StatusUnauthorized})
 			return
 		}
-		if err == nil && limit != nil {
-			if err = limit.Enter(r.Context()); err == nil {
-				defer limit.Leave()
+		if err == nil && heavy {
+			slots := d.heavy
+			if !caller.HasToken() {
+				slots = d.publicHeavy
+			}
+			if err = slots.Enter(r.Context()); err == nil {
+				defer slots.Leave()
 				transfer.TakeTime(w)
 			}
 		}
@@ -326,7 +331,7 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 	if v.status != 0 {
 		w.WriteHeader(v.status)
 	}
-	transfer.Writer{ResponseWriter: w}.Write(buf.Bytes()) // an error is that of a client that has left
+	transfer.NewWriter(w).Write(buf.Bytes()) // an error is that of a client that has left
 }
 
 // stopped is the standing of a run that could continue, and that no process carries out.

@@ -14,9 +14,11 @@ const (
 	maxForm = 256 << 10
 	// formTimeout is for sending a form.
 	formTimeout = 10 * time.Second
-	// maxHeavy is the number of heavy pages at the same time, and heavyWait how long a request waits for its turn.
-	maxHeavy  = 4
-	heavyWait = 10 * time.Second
+	// maxHeavy is the number of heavy pages at the same time, maxPublicHeavy how many besides for callers without a token, who must not keep others
+	// out, and heavyWait how long a request waits for its turn.
+	maxHeavy       = 4
+	maxPublicHeavy = 2
+	heavyWait      = 10 * time.Second
 )
 
 // limitBody sets a deadline for the body of a request, also for a body that is refused: the server reads the rest of it. Call readForm to

@@ -88,13 +88,20 @@ func TestEveryPageHasADeadline(t *testing.T) {
 	}
 }
 
-// TestHeavyPagesWaitForASlot takes all slots: diffs and logs are refused, and other pages are not.
+// TestHeavyPagesWaitForASlot takes all slots of callers without a token: diffs and logs are refused to them, other pages are not, and a caller with
+// a token does not notice.
 func TestHeavyPagesWaitForASlot(t *testing.T) {
 	s := newStage(t)
 	*s.dashboard.heavy = *transfer.NewSlots(maxHeavy, time.Nanosecond)
-	for range maxHeavy {
-		if err := s.dashboard.heavy.Enter(t.Context()); err != nil {
+	*s.dashboard.publicHeavy = *transfer.NewSlots(maxPublicHeavy, time.Nanosecond)
+	for range maxPublicHeavy {
+		if err := s.dashboard.publicHeavy.Enter(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for range maxHeavy + 1 {
+		if status, _, _ := s.get(s.viewer(), "/work/T2/log"); status != http.StatusOK {
+			t.Errorf("with a token: %d", status)
 		}
 	}
 	for path, want := range map[string]int{"/work/T2/log": http.StatusServiceUnavailable, "/work/T2/diff": http.StatusServiceUnavailable, "/work/T2": http.StatusOK, "/board": http.StatusOK} {
@@ -102,7 +109,7 @@ func TestHeavyPagesWaitForASlot(t *testing.T) {
 			t.Errorf("%s without a slot: %d, want %d", path, status, want)
 		}
 	}
-	s.dashboard.heavy.Leave()
+	s.dashboard.publicHeavy.Leave()
 	for range 2 { // the first gives its slot back
 		if status, _, _ := s.get(http.DefaultClient, "/work/T2/log"); status != http.StatusOK {
 			t.Errorf("with a slot: %d", status)

@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// ChunkTimeout is how long a client may take to read a chunk of ChunkSize bytes.
-	ChunkTimeout = 30 * time.Second
+	// ChunkSize is how many bytes are written at once, ChunkTime how long a client may take to read them on average, and ChunkTimeout at most.
 	ChunkSize    = 64 << 10
+	ChunkTime    = time.Second
+	ChunkTimeout = 30 * time.Second
 )
 
 // ErrBusy means that all slots were taken for too long.
@@ -61,16 +62,26 @@ func DropBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Writer writes to a client in chunks. Each must be read in time, so that a client that does not read is dropped.
-type Writer struct{ http.ResponseWriter }
+// Writer writes to a client in chunks. A client may pause for ChunkTimeout altogether, and gets back ChunkTime for each chunk that it has read. One
+// that reads more slowly is dropped, so that it does not hold a slot or memory for long.
+type Writer struct {
+	w    http.ResponseWriter
+	left time.Duration // for which the client may still pause
+}
 
-func (w Writer) Write(data []byte) (n int, err error) {
-	deadline := http.NewResponseController(w.ResponseWriter)
+// NewWriter returns a writer for an answer.
+func NewWriter(w http.ResponseWriter) *Writer { return &Writer{w, ChunkTimeout} }
+
+func (w *Writer) Write(data []byte) (n int, err error) {
+	deadline := http.NewResponseController(w.w)
 	for err == nil && n < len(data) {
+		start := time.Now()
+		deadline.SetWriteDeadline(start.Add(w.left)) // if that is not supported, the server's own limits apply
 		var written int
-		deadline.SetWriteDeadline(time.Now().Add(ChunkTimeout)) // if that is not supported, the server's own limits apply
-		written, err = w.ResponseWriter.Write(data[n:min(len(data), n+ChunkSize)])
+		written, err = w.w.Write(data[n:min(len(data), n+ChunkSize)])
 		n += written
+		earned := ChunkTime * time.Duration(written) / ChunkSize
+		w.left = min(ChunkTimeout, max(0, w.left-time.Since(start))+earned)
 	}
 	return n, err
 }

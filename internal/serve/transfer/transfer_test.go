@@ -30,16 +30,38 @@ func TestWriter(t *testing.T) {
 				t.Errorf("%d bytes with %v left", len(p), left)
 			}
 			got, writes = got+len(p), writes+1
-			time.Sleep(ChunkTimeout / 2) // of the bubble
+			time.Sleep(ChunkTime * time.Duration(len(p)) / ChunkSize) // of the bubble
 			return len(p), nil
 		}
-		if n, err := (Writer{c}).Write(make([]byte, size)); n != size || err != nil || got != size || writes != 6 {
+		if n, err := NewWriter(c).Write(make([]byte, size)); n != size || err != nil || got != size || writes != 6 {
 			t.Errorf("%d bytes, %v: %d in %d chunks", n, err, got, writes)
 		}
 		writes = 0
 		c.write = func([]byte) (int, error) { writes++; return 0, errors.New("i/o timeout") }
-		if n, err := (Writer{c}).Write(make([]byte, size)); n != 0 || err == nil || writes != 1 {
+		if n, err := NewWriter(c).Write(make([]byte, size)); n != 0 || err == nil || writes != 1 {
 			t.Errorf("%d bytes, %v: %d chunks to a client that does not read", n, err, writes)
+		}
+	})
+}
+
+// TestSlowReader writes to a client that reads each chunk just in time: it is dropped soon, and not after 30 seconds for each chunk.
+func TestSlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 24 << 20
+		c := &connection{ResponseRecorder: httptest.NewRecorder()}
+		c.write = func(p []byte) (int, error) {
+			left := time.Until(c.writeBy)
+			if left < 2*ChunkTime {
+				time.Sleep(left)
+				return 0, errors.New("i/o timeout")
+			}
+			time.Sleep(max(2*ChunkTime, left-ChunkTime))
+			return len(p), nil
+		}
+		start := time.Now()
+		n, err := NewWriter(c).Write(make([]byte, size))
+		if took := time.Since(start); err == nil || took > ChunkTimeout+time.Duration(n/ChunkSize)*ChunkTime {
+			t.Errorf("%d bytes in %v, %v", n, took, err)
 		}
 	})
 }
