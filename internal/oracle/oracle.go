@@ -69,7 +69,7 @@ type Options struct {
 	Workarounds map[string]string
 	// SubAgents can answer a part of a question, by name. Nil means none.
 	SubAgents map[string]*Oracle
-	// Record appends a signal to a ledger; see turnlog.To. Nil means that only the session has them.
+	// Record appends a signal to a ledger; see turnlog.To and turnlog.ToWithoutText. Nil means that only the session has them.
 	Record func(context.Context, turnlog.Signal) error
 	// Class is the class of every question. Empty means that the words of each question decide.
 	Class prompt.Class

@@ -31,6 +31,7 @@ func (w *world) newThinker() *thinker {
 conversations:
   - turns:
       - {match: {user: slow}, parts: [{pieces: [one, ", two"]}], every: 1s}
+      - {match: {user: holdings}, parts: [{text: "Well.\n<signal type=\"partial_answer\"><answered>365 SLV</answered><missing>365 SLV</missing><reason>365 SLV</reason><confidence>0.9</confidence></signal>"}]}
       - {parts: [{text: Hello.}], times: 9}
 `))
 	if err != nil {
@@ -148,6 +149,24 @@ func TestOracleStreams(t *testing.T) {
 		if status, data := w.request(method, Prefix+path, operate, nil); status != http.StatusNotFound {
 			t.Errorf("%s: %d %s", path, status, data)
 		}
+	}
+}
+
+// TestOracleSignalsOnLedger checks that the ledger, which needs no token on loopback, has the signals of a conversation but not what they say.
+func TestOracleSignalsOnLedger(t *testing.T) {
+	w := newWorld(t, true)
+	w.newThinker()
+	operate := w.tokens[access.Operate]
+	a := w.ask(operate, askInput{Question: "holdings"})
+	if kinds, last := a.rest(); last == nil || last.(chunk.Done).Reason != "partial_answer" {
+		t.Fatalf("it ended with %s %#v", kinds, last)
+	}
+	if _, record := w.request(http.MethodGet, Prefix+"/oracle/conversations/"+a.session, operate, nil); !strings.Contains(string(record), "365 SLV") {
+		t.Errorf("the conversation does not have the signal: %s", record)
+	}
+	status, events := w.request(http.MethodGet, Prefix+"/ledger/events", "", nil)
+	if status != 200 || !strings.Contains(string(events), `"signal":"partial_answer","confidence":0.9}`) || strings.Contains(string(events), "SLV") {
+		t.Errorf("%d %s", status, events)
 	}
 }
 

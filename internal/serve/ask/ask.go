@@ -199,7 +199,7 @@ func (s *Service) oracle(ctx context.Context, q *Question) (*setup.Setup, error)
 	if c.Oracle.Limits.Time == 0 {
 		limits.Time = defaultTime
 	}
-	return setup.Open(ctx, c, &setup.Options{Box: s.box.Dir, Lookup: s.opts.Lookup, Version: s.opts.Version, Record: turnlog.To(s.box.Engine, q.Client),
+	return setup.Open(ctx, c, &setup.Options{Box: s.box.Dir, Lookup: s.opts.Lookup, Version: s.opts.Version, Record: turnlog.ToWithoutText(s.box.Engine, q.Client),
 		Project: filepath.Dir(s.box.Dir), Logs: filepath.Join(s.box.Dir, "logs"), Limits: limits, Question: q.Text})
 }
 

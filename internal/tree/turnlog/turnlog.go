@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"signalbox"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/tree"
@@ -58,6 +59,14 @@ func To(e *engine.Engine, actor string) func(context.Context, Signal) error {
 	return func(ctx context.Context, s Signal) error { return Put(ctx, e, s, actor) }
 }
 
+// ToWithoutText is To without what the model wrote: the ledger has the name of a signal, its number and its confidence, but neither its reason nor
+// its fields. It is for conversations, which are private, while everybody who may read the ledger, and every webhook, gets its events and blobs.
+func ToWithoutText(e *engine.Engine, actor string) func(context.Context, Signal) error {
+	return func(ctx context.Context, s Signal) error {
+		return Report{Run: s.Run, Tree: s.Tree, Node: s.Node, Turn: uint64(s.Nth), Signal: s.Signal.Type, Confidence: s.Signal.Confidence}.Put(ctx, e, actor)
+	}
+}
+
 // Report is what the ledger records of a signal. It can be sent to a process that has the ledger.
 type Report struct {
 	Run        string  `json:"run"`
@@ -67,7 +76,7 @@ type Report struct {
 	Signal     string  `json:"signal"`
 	Confidence float64 `json:"confidence"`
 	Reason     string  `json:"reason"`
-	Body       []byte  `json:"body"` // the fields and the text of the signal, as JSON
+	Body       []byte  `json:"body"` // the fields and the text of the signal, as JSON; empty means that the ledger does not have them
 }
 
 // NewReport returns the report of a signal.
@@ -79,11 +88,14 @@ func NewReport(s Signal) (Report, error) {
 
 // Put records the report on the ledger, in the name of actor.
 func (r Report) Put(ctx context.Context, e *engine.Engine, actor string) error {
-	digest, err := e.PutBlob(ctx, bytes.NewReader(r.Body))
-	if err != nil {
-		return err
+	var digest signalbox.Hash
+	if len(r.Body) > 0 {
+		var err error
+		if digest, err = e.PutBlob(ctx, bytes.NewReader(r.Body)); err != nil {
+			return err
+		}
 	}
-	_, err = e.Do(ctx, rules.ReportTurnSignal{Run: r.Run, Tree: r.Tree, Node: r.Node, Turn: r.Turn, Signal: r.Signal,
+	_, err := e.Do(ctx, rules.ReportTurnSignal{Run: r.Run, Tree: r.Tree, Node: r.Node, Turn: r.Turn, Signal: r.Signal,
 		Confidence: r.Confidence, Reason: r.Reason, Body: digest, Actor: actor})
 	return err
 }

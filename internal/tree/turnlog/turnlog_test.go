@@ -1,9 +1,11 @@
 package turnlog
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -119,6 +121,61 @@ func TestRecord(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"fields": map[string]any{"blocker": "no network", "tried": []any{"a", 2.0}},
 		"raw_xml": `<signal type="stuck">…</signal>`, "timestamp": "2026-01-02T03:04:05Z"}, body); diff != "" {
 		t.Errorf("the blob (-want +got):\n%s", diff)
+	}
+}
+
+// The text of a signal without text is neither in its event nor in a blob.
+func TestToWithoutText(t *testing.T) {
+	b, run := newBox(t), newRun(t, "O-1")
+	blobs := func() (all []string) {
+		t.Helper()
+		err := filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.Contains(path, "blobs") && d.Type().IsRegular() {
+				all = append(all, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	put := func(to func(context.Context, Signal) error, emit tree.Emit) {
+		t.Helper()
+		s, ok := SignalOf(run, emit)
+		if !ok {
+			t.Fatal("it is not a signal")
+		}
+		if err := to(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := blobs()
+	for nth, kind := range signalbox.TurnTypes() {
+		// Any field of any type may have the text, and the same signal may come again.
+		emit := signal(kind, int64(nth)+1, map[string]any{"reason": "holds 365 SLV", "blocker": "holds 365 SLV", "task": "holds 365 SLV", "x": []any{"holds 365 SLV"}})
+		put(ToWithoutText(b.Engine, "ann"), emit)
+		put(ToWithoutText(b.Engine, "ann"), emit)
+	}
+	for e, err := range b.Events(t.Context(), 0) {
+		if err != nil || strings.Contains(string(e.Data), "SLV") {
+			t.Errorf("the ledger has %s, %v", e.Data, err)
+		}
+	}
+	got, digests, _ := heard(t, b)
+	for i, kind := range signalbox.TurnTypes() {
+		want := rules.TurnSignalHeard{Run: "O-1", Tree: "turn", Node: "sequence/hear", Turn: uint64(i) + 1, Signal: kind, Confidence: 0.8}
+		if i >= len(got) || got[i] != want || digests[i] != (signalbox.Hash{}) {
+			t.Fatalf("signal %d of %+v has body %v, want %+v", i, got, digests, want)
+		}
+	}
+	if diff := cmp.Diff(before, blobs()); diff != "" {
+		t.Errorf("blobs (-before +after):\n%s", diff)
+	}
+	// With its text a signal does have a blob, so the comparison above finds them.
+	put(To(b.Engine, "ann"), signal("stuck", int64(len(got))+1, nil))
+	if len(blobs()) == len(before) {
+		t.Error("there is no blob")
 	}
 }
 
