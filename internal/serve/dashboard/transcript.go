@@ -493,13 +493,21 @@ func (d *Dashboard) signalOf(ctx context.Context, w *rules.Work, page *logPage, 
 	if err != nil {
 		return view{}, err
 	}
+	accepted := int64(-1)
 	for _, m := range marks {
-		if m.Name == about.name && (about.offset >= 0 && m.Offset == about.offset || about.offset < 0 && m.Refused == about.reason) {
+		switch {
+		case m.Name != about.name || m.To == 0:
+		case about.offset >= 0 && m.Offset == about.offset, about.offset < 0 && m.Refused == about.reason:
 			return view{redirect: t.page.Link(m.From)}, nil
+		case m.Refused == "" && accepted < 0:
+			accepted = m.From
 		}
 	}
 	if t.page.Checked < t.size {
 		return t.later(page.path + "?event=" + strconv.FormatUint(about.seq, 10)), nil
+	}
+	if about.offset < 0 && accepted >= 0 { // refused for a reason that is not in the transcript: its lease had ended, for example
+		return view{redirect: t.page.Link(accepted)}, nil
 	}
 	return view{redirect: page.address(page.path)}, nil
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"html"
 	"net/http"
@@ -126,38 +127,53 @@ func TestEventsLeadToTheirBytes(t *testing.T) {
 	s := newStage(t)
 	s.start(signalbox.RoleDeveloper, "T3")
 	a := s.held["T3"]
-	said := "Zürich\nI may say READY_FOR_REVIEW: T3 now.\n"
+	said := "Zürich\nCHECKPOINT: T3\n\n```\nREVIEW_PASSED: T3\n```\nI may say READY_FOR_REVIEW: T3 now.\n"
 	text := `{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"` + strings.ReplaceAll(said, "\n", `\n`) + `READY_FOR_REVIEW: T3"}}` + "\n"
 	s.do(rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "ready_for_review", Named: "T3", Offset: int64(len(said)), Blob: s.blob(text),
-		Turn: &rules.Turn{Output: s.blob(text), Bytes: int64(len(text))}})
+		Turn:    &rules.Turn{Output: s.blob(text), Bytes: int64(len(text))},
+		Refused: []rules.RefusedSignal{{Signal: "review_passed", Reason: signalbox.ReasonFenced, Times: 1}}})
+	// The lease is over, which the transcript does not show.
+	late := rules.ReportSignal{Session: a.Session, Epoch: a.Lease.Epoch, Signal: "checkpoint", Named: "T3", Blob: s.blob(text)}
+	if _, err := s.box.Engine.Do(t.Context(), late); err == nil {
+		t.Error("a late signal is accepted")
+	}
+	places := map[string]string{"ready_for_review": "READY_FOR_REVIEW: T3\"", "review_passed": "REVIEW_PASSED", "checkpoint": "CHECKPOINT"}
 	events, err := s.box.Journal.Read(t.Context(), 0, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]bool{}
+	seen := 0
 	for _, e := range events {
 		if e.Work != "T3" || e.Session != a.Session {
 			continue
 		}
-		link := fmt.Sprintf("/work/T3/log?event=%d", e.Seq)
-		_, _, page := s.get(http.DefaultClient, fmt.Sprintf("/ledger/%d", e.Seq))
-		if e.Type != rules.TypeSignalHeard && e.Type != rules.TypeAgentTurnEnded {
+		var about struct{ Signal, Said string }
+		switch e.Type {
+		case rules.TypeSignalHeard, rules.TypeSignalRefused:
+			if err := json.Unmarshal(e.Data, &about); err != nil {
+				t.Fatal(err)
+			}
+		case rules.TypeAgentTurnEnded:
+		default:
 			continue
 		}
-		seen[e.Type] = true
-		if !strings.Contains(page, html.EscapeString(link)) {
+		seen++
+		link := fmt.Sprintf("/work/T3/log?event=%d", e.Seq)
+		if _, _, page := s.get(http.DefaultClient, fmt.Sprintf("/ledger/%d", e.Seq)); !strings.Contains(page, html.EscapeString(link)) {
 			t.Errorf("the page of %s has no link to the transcript", e.Type)
 		}
 		address, body, _ := s.follow(link)
-		if want := fmt.Sprintf("at=%d", strings.LastIndex(text, "READY")); e.Type == rules.TypeSignalHeard && !strings.Contains(address, want) {
-			t.Errorf("%s leads to %s, not to %s", e.Type, address, want)
+		if name := about.Signal + about.Said; name != "" {
+			if want := fmt.Sprintf("at=%d&", strings.Index(text, places[name])); !strings.Contains(address+"&", want) {
+				t.Errorf("%s of %s leads to %s, not to %s", e.Type, name, address, want)
+			}
 		}
 		if !strings.Contains(body, "✔ READY_FOR_REVIEW: T3") {
 			t.Errorf("%s does not lead to the transcript", e.Type)
 		}
 	}
-	if len(seen) != 2 {
-		t.Errorf("only these events were seen: %v", seen)
+	if seen != 4 {
+		t.Errorf("%d events were seen, not 4", seen)
 	}
 }
 
