@@ -213,7 +213,7 @@ func (s *target) do(c rules.Command) rules.Answer {
 // TestManyConnections opens more connections and streams than the server allows.
 func TestManyConnections(t *testing.T) {
 	const limit = 20
-	s := newTarget(t, Options{MaxConnections: limit, API: api.Options{MaxStreams: 3}})
+	s := newTarget(t, Options{MaxConnections: limit, API: api.Options{MaxStreams: 2, MaxPublicStreams: 3}})
 	var idle []net.Conn
 	for range 3 * limit {
 		conn := s.dial(s.get("/healthz") + "\r\n")
@@ -247,11 +247,70 @@ func TestManyConnections(t *testing.T) {
 		}
 		streams = append(streams, conn)
 	}
+	for i := range 3 { // callers with a token have places of their own
+		if status := s.status(s.dial(s.get("/api/v1/events", s.bearer()) + "\r\n")); (status == http.StatusOK) != (i < 2) {
+			t.Errorf("stream %d with a token: status %d", i+1, status)
+		}
+	}
 	s.serves()
 	streams[0].Close() // its place is free again
 	for try := s.status(s.dial(s.get("/api/v1/events") + "\r\n")); try != http.StatusOK; {
 		s.do(rules.OpenWork{Work: fmt.Sprintf("wake-%d", s.box.Engine.Tail().Seq), Actor: "ann"}) // the server notices when it writes, at the latest
 		try = s.status(s.dial(s.get("/api/v1/events") + "\r\n"))
+	}
+}
+
+// TestSlowReadersWithoutAToken have all slots for readers without a token. One with a token gets its answer, and HEAD has the length of a blob.
+func TestSlowReadersWithoutAToken(t *testing.T) {
+	s := newTarget(t, Options{})
+	blob, err := s.box.Engine.PutBlob(t.Context(), io.LimitReader(zeros{}, 4<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/v1/blobs/" + blob.String()
+	for range 2 {
+		if status := s.status(s.dial(s.get(path) + "\r\n")); status != http.StatusOK {
+			t.Fatalf("a reader without a token: status %d", status)
+		}
+	}
+	third := s.dial(s.get(path) + "\r\n")
+	for range 4 {
+		if status := s.status(s.dial(s.get(path, s.bearer()) + "\r\n")); status != http.StatusOK {
+			t.Errorf("a reader with a token: status %d", status)
+		}
+	}
+	if status := s.status(third); status != http.StatusServiceUnavailable {
+		t.Errorf("a third reader without a token: status %d", status)
+	}
+}
+
+// TestHeadOfBlob gets the length of a blob whose bytes are damaged: they are not read for it.
+func TestHeadOfBlob(t *testing.T) {
+	s := newTarget(t, Options{})
+	const size = 1 << 20
+	blob, err := s.box.Engine.PutBlob(t.Context(), io.LimitReader(zeros{}, size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	err = filepath.WalkDir(s.box.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && strings.Contains(strings.ReplaceAll(path, string(filepath.Separator), ""), blob.String()[4:]) && entry.Type().IsRegular() {
+			damaged++
+			os.Chmod(path, 0o600)
+			err = os.WriteFile(path, bytes.Repeat([]byte("x"), size), 0o600)
+		}
+		return err
+	})
+	if err != nil || damaged != 1 {
+		t.Fatalf("%d files: %v", damaged, err)
+	}
+	answer, err := http.Head("http://" + s.address + "/api/v1/blobs/" + blob.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || answer.ContentLength != size {
+		t.Errorf("%s, %d bytes", answer.Status, answer.ContentLength)
 	}
 }
 

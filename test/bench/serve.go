@@ -21,6 +21,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/serve/access"
 )
 
 // Goals of the server.
@@ -75,6 +76,7 @@ func measureServe(s settings) error {
 type site struct {
 	*box.Box
 	server *webServer
+	token  string // with the scope read
 }
 
 // openSite makes a box with some tasks, and serves it.
@@ -93,11 +95,15 @@ func openSite(program, dir string) (*site, error) {
 			return nil, errors.Join(err, b.Close())
 		}
 	}
+	token, err := access.NewStore(folder).Create(ctx, access.Token{Name: "bench", Kind: access.KindToken, Scope: access.Read, Created: time.Now()})
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
 	server, err := startServer(program, folder, opts.KeyFile)
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
-	return &site{b, server}, nil
+	return &site{b, server, token}, nil
 }
 
 func openTask(b *box.Box, id string) error {
@@ -158,8 +164,13 @@ func get(client *http.Client, url string) ([]byte, error) {
 }
 
 // follow reads the stream of events, and calls arrived for each, until it returns false or the stream ends.
-func follow(url string, arrived func(seq uint64) bool) error {
-	answer, err := http.Get(url + "/api/v1/events?after=0")
+func follow(url, token string, arrived func(seq uint64) bool) error {
+	request, err := http.NewRequest(http.MethodGet, url+"/api/v1/events?after=0", nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+token) // without one, few streams are allowed
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
@@ -201,7 +212,7 @@ func timeBoard(program, dir string, s settings) error {
 	}
 	messages, ended := make(chan message, 10_000), make(chan error, 1)
 	go func() {
-		ended <- follow(site.server.url, func(seq uint64) bool { messages <- message{seq, time.Now()}; return true })
+		ended <- follow(site.server.url, site.token, func(seq uint64) bool { messages <- message{seq, time.Now()}; return true })
 	}()
 	var told, shown, browser latencies
 	told, shown, browser = latencies{"the message is at the client", nil, 0}, latencies{"the client has the board that shows it", nil, goalBoard}, latencies{"Chromium shows it", nil, goalBoard}
@@ -257,7 +268,7 @@ func timeSubscribers(program, dir string, s settings) error {
 	ready, arrivals, ended := make(chan struct{}, subscribers), make(chan struct{}, subscribers*events), make(chan error, subscribers)
 	for i := range subscribers {
 		go func() {
-			ended <- follow(site.server.url, func(seq uint64) bool {
+			ended <- follow(site.server.url, site.token, func(seq uint64) bool {
 				if seq == first-1 {
 					ready <- struct{}{}
 				}

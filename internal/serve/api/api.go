@@ -34,8 +34,10 @@ type Options struct {
 	Log *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
-	// MaxStreams is how many streams of events may be open at once; 0 means 2000.
+	// MaxStreams is how many streams of events callers with a token may have open at once; 0 means 2000.
 	MaxStreams int
+	// MaxPublicStreams is how many callers without a token may have open besides; 0 means 64.
+	MaxPublicStreams int
 }
 
 // API serves a box.
@@ -46,7 +48,8 @@ type API struct {
 	opts       Options
 	operations []operation
 	document   []byte
-	streams    chan struct{} // has an element for each open stream
+	// streams has an element for each open stream, and publicStreams for those of callers without a token.
+	streams, publicStreams chan struct{}
 	// heavy is for operations that take much time or memory, and publicHeavy for those of callers without a token.
 	heavy, publicHeavy *transfer.Slots
 
@@ -77,7 +80,10 @@ func New(b *box.Box, guard *access.Guard, hub *stream.Hub, opts *Options) (*API,
 	if a.opts.MaxStreams == 0 {
 		a.opts.MaxStreams = 2000
 	}
-	a.streams = make(chan struct{}, a.opts.MaxStreams)
+	if a.opts.MaxPublicStreams == 0 {
+		a.opts.MaxPublicStreams = 64
+	}
+	a.streams, a.publicStreams = make(chan struct{}, a.opts.MaxStreams), make(chan struct{}, a.opts.MaxPublicStreams)
 	a.heavy, a.publicHeavy = transfer.NewSlots(maxHeavy, heavyTimeout), transfer.NewSlots(maxPublicHeavy, heavyTimeout)
 	a.addReads()
 	a.addTexts()

@@ -118,9 +118,13 @@ func (a *API) streamEvents(c call, in streamInput, w http.ResponseWriter, r *htt
 		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("there is no event %d: the ledger has %d", after, last),
 			Hint: "the ledger was restored from a backup, perhaps: start from its first event"}
 	}
+	streams := a.streams
+	if !c.caller.HasToken() {
+		streams = a.publicStreams
+	}
 	select {
-	case a.streams <- struct{}{}:
-		defer func() { <-a.streams }()
+	case streams <- struct{}{}:
+		defer func() { <-streams }()
 	default:
 		w.Header().Set("Retry-After", "10")
 		return &access.DeniedError{Status: http.StatusServiceUnavailable, Message: "too many streams are open: try again later"}

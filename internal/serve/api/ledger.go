@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 
 	"signalbox"
 	"signalbox/internal/core/box"
@@ -79,21 +80,33 @@ func (a *API) addLedger() {
 			transfer.NewWriter(w).Write(proof.Format())
 			return nil
 		})
-	addRaw(a, operation{method: http.MethodGet, path: "/blobs/{digest}", name: "getBlob", group: group, scope: access.Read, media: mediaBytes,
+	addRaw(a, operation{method: http.MethodGet, path: "/blobs/{digest}", name: "getBlob", group: group, scope: access.Read, heavy: true, media: mediaBytes,
 		summary: "Returns the bytes of a blob, such as a transcript."},
-		func(c call, in blobInput, w http.ResponseWriter, _ *http.Request) error {
+		func(c call, in blobInput, w http.ResponseWriter, r *http.Request) error {
 			var digest signalbox.Hash
 			if err := digest.UnmarshalText([]byte(in.Digest)); err != nil {
 				return usage("invalid digest: %w", err)
+			}
+			// What agents wrote must never be taken for a page.
+			setHeaders := func() {
+				w.Header().Set("Content-Type", mediaBytes)
+				w.Header().Set("Content-Disposition", "attachment")
+			}
+			if r.Method == http.MethodHead { // without reading all of it to verify it
+				blob, err := a.box.OpenBlob(c.ctx, digest)
+				if err != nil {
+					return err
+				}
+				setHeaders()
+				w.Header().Set("Content-Length", strconv.FormatInt(blob.Size(), 10))
+				return blob.Close()
 			}
 			blob, err := a.box.Blob(c.ctx, digest)
 			if err != nil {
 				return err
 			}
 			defer blob.Close()
-			// What agents wrote must never be taken for a page.
-			w.Header().Set("Content-Type", mediaBytes)
-			w.Header().Set("Content-Disposition", "attachment")
+			setHeaders()
 			io.Copy(transfer.NewWriter(w), blob) // an error is that of a client that has left, or too late to report
 			return nil
 		})
