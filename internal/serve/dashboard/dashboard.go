@@ -208,7 +208,9 @@ func (d *Dashboard) navigationOf(caller access.Caller) []link {
 type frame struct {
 	Title, Project, Page string
 	Pages                []link
-	Caller               access.Caller
+	// Bare means that the page shows nothing of the box, because the caller may not read it, or is asked to log in.
+	Bare   bool
+	Caller access.Caller
 	// MayAnswer and MayOperate say what the caller may do. Forms that would be refused are not shown.
 	MayAnswer, MayOperate bool
 	Waiting               int
@@ -301,8 +303,11 @@ func backTo(path string) string {
 
 // render writes a page.
 func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access.Caller, v view) {
-	f := frame{Title: v.title, Project: d.opts.Name, Page: v.template, Pages: d.navigationOf(caller), Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
-	if v.template != "login" && v.part == "" {
+	f := frame{Title: v.title, Project: "signalbox", Page: v.template, Bare: v.template == "login" || !caller.Scope.Allows(access.Read), Caller: caller, MayAnswer: caller.Scope.Allows(access.Answer), MayOperate: caller.Scope.Allows(access.Operate), Data: v.data}
+	if !f.Bare {
+		f.Project, f.Pages = d.opts.Name, d.navigationOf(caller)
+	}
+	if !f.Bare && v.part == "" {
 		st, err := v.known, error(nil)
 		if st == nil {
 			st, err = inspect.ReadStatus(r.Context(), d.box, d.opts.Now())
@@ -345,11 +350,16 @@ func (d *Dashboard) fail(w http.ResponseWriter, r *http.Request, caller access.C
 	if r.Context().Err() != nil {
 		return // the client has left
 	}
-	status := access.StatusOf(err)
+	status, shown := access.StatusOf(err), problem{err.Error(), signalbox.HintOf(err)}
 	if status == http.StatusInternalServerError {
 		d.opts.Log.Error("a page failed", "path", r.URL.Path, "error", err)
+		shown = problem{"The page cannot be shown.", "The output of signalbox serve says why."} // the error may have paths of this machine
 	}
-	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: problem{err.Error(), signalbox.HintOf(err)}, status: status})
+	if d.guard.CheckHost(r) != nil { // it is not a page of this server for whoever made the request
+		http.Error(w, shown.Message, status)
+		return
+	}
+	d.render(w, r, caller, view{template: "problem", title: "That did not work", data: shown, status: status})
 }
 
 // find returns the work item that a path names.
