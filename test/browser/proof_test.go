@@ -150,6 +150,7 @@ type draft struct {
 	size, origin, signedBy, checkpnt string
 	private                          string
 	hash                             string
+	unchecked                        bool // the signed root is that of walk
 }
 
 // draftOf returns a draft of an event in a ledger of a size, which may be huge: the path has the right length, and random hashes.
@@ -197,6 +198,24 @@ func root(leaf tlog.Hash, low, high, at uint64, path []string) tlog.Hash {
 	return tlog.NodeHash(last, root(leaf, low+k, high, at, path[:len(path)-1]))
 }
 
+// walk returns the root that a verifier computes which checks neither the index nor the length of the path.
+func walk(hash tlog.Hash, index, last int64, path []string) tlog.Hash {
+	for _, other := range path {
+		var h tlog.Hash
+		hex.Decode(h[:], []byte(other))
+		if index&1 == 1 || index == last {
+			hash = tlog.NodeHash(h, hash)
+			for index&1 == 0 && index != 0 {
+				index, last = index>>1, last>>1
+			}
+		} else {
+			hash = tlog.NodeHash(hash, h)
+		}
+		index, last = index>>1, last>>1
+	}
+	return hash
+}
+
 // file seals and signs a draft, as far as it makes sense, and writes it in the form of a proof file.
 func (d *draft) file(t *testing.T) []byte {
 	t.Helper()
@@ -224,7 +243,11 @@ func (d *draft) file(t *testing.T) []byte {
 		if d.signedBy == "" {
 			d.signedBy = d.origin
 		}
-		top := root(tlog.Hash(sha256.Sum256(append([]byte{0}, sum[:]...))), 0, size, seq-1, d.hashes)
+		leaf := tlog.Hash(sha256.Sum256(append([]byte{0}, sum[:]...)))
+		top := root(leaf, 0, size, seq-1, d.hashes)
+		if d.unchecked {
+			top = walk(leaf, int64(seq)-1, int64(size)-1, d.hashes)
+		}
 		text := d.origin + "\n" + d.size + "\n" + base64.StdEncoding.EncodeToString(top[:]) + "\n"
 		d.checkpnt = signText(t, text, d.private)
 	}
@@ -379,6 +402,9 @@ func (f *forge) drafts() {
 	for _, size := range []string{"0", "1", "2", "3", "8", "08", "+8", "8 ", "8.0", "1152921504606846975", "1152921504606846976", "9223372036854775808", "18446744073709551616", "-8", "0x8", ""} {
 		change("size", 3, 8, func(d *draft) { d.size = size })
 	}
+	for _, size := range []uint64{1<<60 - 1, 1 << 60, 1<<60 + 1, 1 << 61, 1<<62 + 5} { // with paths of the right length
+		change("size", 3, size, func(*draft) {})
+	}
 	for _, text := range texts {
 		change("text", 3, 9, func(d *draft) { d.kind, d.work, d.session, d.actor, d.data = text, text, text, text, text })
 	}
@@ -387,6 +413,17 @@ func (f *forge) drafts() {
 	for n := range 5 {
 		change("short path", 3, 9, func(d *draft) { d.hashes = d.hashes[:min(n, len(d.hashes)-1)] })
 		change("long path", 3, 9, func(d *draft) { d.file(f.t); d.hashes = append(d.hashes, strings.Repeat("ab", 32)) })
+	}
+	// The signed root is the one that a verifier computes which does not check the number of the event or the length of the path.
+	for _, numbers := range [][2]uint64{{0, 1}, {0, 2}, {0, 9}, {2, 1}, {3, 2}, {10, 9}, {11, 9}, {12, 8}, {1 << 40, 9}, {1, 1}, {3, 9}, {9, 9}} {
+		for n := range 7 {
+			change("unchecked", numbers[0], numbers[1], func(d *draft) {
+				d.unchecked, d.hashes = true, nil
+				for range n {
+					d.hashes = append(d.hashes, hex.EncodeToString(f.bytes(32)))
+				}
+			})
+		}
 	}
 	change("upper case hash", 3, 9, func(d *draft) { d.file(f.t); d.hashes[0] = strings.ToUpper(d.hashes[0]) })
 	change("short hash", 3, 9, func(d *draft) { d.file(f.t); d.hashes[0] = d.hashes[0][:62] })
@@ -570,12 +607,12 @@ func TestProofVerifiers(t *testing.T) {
 	}
 	p.noFaults(t)
 	t.Logf("%d proofs; accepted: %v; refused: %v", len(f.cases), accepted, refused)
-	for _, class := range []string{"published", "valid", "draft", "time", "size", "text", "empty path", "signed", "key form", "signature", "small order"} {
+	for _, class := range []string{"published", "valid", "draft", "time", "size", "text", "empty path", "signed", "key form", "signature", "small order", "unchecked"} {
 		if accepted[class] == 0 {
 			t.Errorf("no proof of the class %q is accepted", class)
 		}
 	}
-	for _, class := range []string{"flipped bit", "removed byte", "truncated", "missing line", "extra field", "time", "size", "short path", "long path", "signed otherwise", "witness", "other key", "key form", "large S", "small order"} {
+	for _, class := range []string{"flipped bit", "removed byte", "truncated", "missing line", "extra field", "time", "size", "short path", "long path", "signed otherwise", "witness", "other key", "key form", "large S", "small order", "unchecked"} {
 		if refused[class] == 0 {
 			t.Errorf("no proof of the class %q is refused", class)
 		}
