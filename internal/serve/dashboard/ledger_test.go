@@ -342,7 +342,7 @@ func TestVerificationPage(t *testing.T) {
 	}
 }
 
-// TestProofCheckerIsPublic: the page that checks proofs needs no login, and says nothing about the box.
+// TestProofCheckerIsPublic: the page that checks proofs needs no login, says nothing about the box, and says what its user trusts.
 func TestProofCheckerIsPublic(t *testing.T) {
 	s := newStage(t)
 	s.dashboard.guard = access.NewGuard(s.store, nil)
@@ -352,5 +352,10 @@ func TestProofCheckerIsPublic(t *testing.T) {
 	status, _, page := s.get(http.DefaultClient, "/verify")
 	if status != http.StatusOK || strings.Contains(page, "pwned") || strings.Contains(page, s.box.ID()) {
 		t.Errorf("%d:\n%s", status, page)
+	}
+	for _, want := range []string{"its script comes from the same server", "from a copy of signalbox that you trust", "signalbox ledger check"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q:\n%s", want, page)
+		}
 	}
 }
