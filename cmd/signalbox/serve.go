@@ -153,10 +153,15 @@ func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, se
 	if secure {
 		scheme = "https://"
 	}
+	store := access.NewStore(b.Dir)
 	if _, port, err := net.SplitHostPort(login); err == nil && loopback {
-		login = net.JoinHostPort(access.LoginHost(b.ID()), port)
+		name, err := store.LoginHost(ctx)
+		if err != nil {
+			return err
+		}
+		login = net.JoinHostPort(name, port)
 	}
-	link, err := newLink(ctx, access.NewStore(b.Dir), scheme+login, access.Operate)
+	link, err := newLink(ctx, store, scheme+login, access.Operate)
 	if err != nil {
 		return err
 	}

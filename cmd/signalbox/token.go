@@ -109,8 +109,12 @@ func (c *tokenLinkCommand) address(p *program) (address string, err error) {
 	if c.Address != "" {
 		return strings.TrimSuffix(string(c.Address), "/"), nil
 	}
-	err = p.withLedger(c.boxFlag, func(_ context.Context, l *box.Ledger) error {
-		address = "http://" + access.LoginHost(l.ID()) + ":" + defaultPort
+	err = p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
+		name, err := access.NewStore(l.Dir).LoginHost(ctx)
+		if err != nil {
+			return err
+		}
+		address = "http://" + name + ":" + defaultPort
 		served, err := os.ReadFile(filepath.Join(l.Dir, addressFile))
 		if err == nil {
 			address = strings.TrimSpace(string(served))

@@ -527,6 +527,10 @@ func TestSecretsStayInside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	host, err := store.LoginHost(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	send := func(method, path, secret, body string) (status int, answer string, cookie string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.address+path, strings.NewReader(body))
 		if err != nil {
@@ -535,6 +539,7 @@ func TestSecretsStayInside(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		if strings.HasPrefix(body, "link=") {
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Host = host
 		}
 		if secret != "" {
 			r.Header.Set("Authorization", "Bearer "+secret)

@@ -81,7 +81,12 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	}
 	opts.API.Oracle = opts.Oracle
 	s := &Server{box: b, hub: stream.NewHub(b.Journal, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
-	guard := access.NewGuard(access.NewStore(b.Dir), &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Box: b.ID(), Now: opts.API.Now})
+	store := access.NewStore(b.Dir)
+	host, err := store.LoginHost(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	guard := access.NewGuard(store, &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Box: b.ID(), LoginHost: host, Now: opts.API.Now})
 	a, err := api.New(b, guard, s.hub, &opts.API)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -163,7 +164,7 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const here = "127.0.0.1:7700"
+	const here, login = "127.0.0.1:7700", "box-k3vq7w.localhost:7700"
 	tests := []struct {
 		name    string
 		host    string
@@ -178,20 +179,20 @@ func TestCheck(t *testing.T) {
 		{name: "read elsewhere", host: here, needed: Read, want: 401},
 		{name: "read with a token", host: here, needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
 		{name: "private on loopback", host: here, needed: Private, public: true, want: 401},
-		{name: "private by a name of the box", host: "box-1.localhost:7700", needed: Private, public: true, want: 401},
+		{name: "private by a name of the box", host: "box-k3vq7w.localhost:7700", needed: Private, public: true, want: 401},
 		{name: "private with a token", host: here, needed: Private, public: true, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
-		{name: "private with a cookie", host: here, needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie}, want: 200},
-		{name: "private with an old cookie", host: here, needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=old"}, want: 401},
+		{name: "private with a cookie", host: login, needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie}, want: 200},
+		{name: "private with an old cookie", host: login, needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=old"}, want: 401},
 		{name: "private with the token of a session", host: here, needed: Private, public: true, headers: map[string]string{"Authorization": secrets[Session("s-1")]}, want: 403},
 		{name: "private with the secret of a lease", host: here, needed: Private, public: true, headers: map[string]string{"Authorization": "Bearer secret-x"}, want: 403},
 		{name: "read by localhost", host: "localhost:7700", needed: Read, public: true, want: 200},
 		{name: "read by IPv6", host: "[::1]:7700", needed: Read, public: true, want: 200},
-		{name: "read by a name of the box", host: "box-1.localhost:7700", needed: Read, public: true, want: 200},
+		{name: "read by a name of the box", host: "box-k3vq7w.localhost:7700", needed: Read, public: true, want: 200},
 		{name: "read by a known name", host: "Box.example", needed: Read, public: true, want: 401},
 		{name: "read by a known name with a token", host: "Box.example", needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
-		{name: "the name of another box", host: "box-2.localhost:7700", needed: Read, public: true, want: 403},
+		{name: "the name of another box", host: "box-1.localhost:7700", needed: Read, public: true, want: 403},
 		{name: "localhost look-alike", host: "evil-localhost", needed: Read, public: true, want: 403},
-		{name: "cookie of another box", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-2=" + cookie}, want: 401},
+		{name: "cookie of another box", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-2=" + cookie}, want: 401},
 		{name: "rebinding", host: "evil.example:7700", needed: Read, public: true, want: 403},
 		{name: "rebinding with a token", host: "evil.example", needed: Read, headers: map[string]string{"Authorization": secrets[Operate]}, want: 403},
 		{name: "rebinding of health", host: "evil.example", needed: Public, want: 403},
@@ -213,26 +214,29 @@ func TestCheck(t *testing.T) {
 		{name: "a lease's secret for reading", host: here, needed: Read, public: true, headers: map[string]string{"Authorization": "Bearer secret-x"}, want: 403},
 		{name: "a lease's secret for operating", host: here, needed: Operate, writes: true, headers: map[string]string{"Authorization": "Bearer secret-x"}, want: 403},
 		{name: "same origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Authorization": secrets[Answer], "Origin": "http://" + here, "Sec-Fetch-Site": "same-origin"}, want: 200},
-		{name: "cross-site write", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://evil.example"}, want: 403},
-		{name: "cross-site write without Origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "cross-site"}, want: 403},
-		{name: "cross-site form", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, want: 403},
-		{name: "null origin", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "null"}, want: 403},
-		{name: "another port", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://127.0.0.1:9999"}, want: 403},
-		{name: "same site, another port", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "same-site"}, want: 403},
+		{name: "cross-site write", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://evil.example"}, want: 403},
+		{name: "cross-site write without Origin", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "cross-site"}, want: 403},
+		{name: "cross-site form", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, want: 403},
+		{name: "null origin", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "null"}, want: 403},
+		{name: "another port", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://127.0.0.1:9999"}, want: 403},
+		{name: "same site, another port", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Sec-Fetch-Site": "same-site"}, want: 403},
 		{name: "cross-site read by script", host: here, needed: Read, public: true, headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, want: 403},
 		{name: "cross-site frame", host: here, needed: Read, public: true, headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, want: 403},
 		{name: "a link on another page", host: here, needed: Read, public: true, headers: map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, want: 200},
-		{name: "cookie write", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + here}, want: 200},
-		{name: "cookie operate", host: here, needed: Operate, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + here}, want: 403},
-		{name: "old cookie reads", host: here, needed: Read, public: true, headers: map[string]string{"Cookie": "signalbox-box-1" + "=old"}, want: 200},
-		{name: "old cookie writes", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1" + "=old"}, want: 401},
-		{name: "a token as a cookie", host: here, needed: Operate, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + strings.TrimPrefix(secrets[Operate], "Bearer ")}, want: 401},
+		{name: "cookie write", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + login}, want: 200},
+		{name: "cookie operate", host: login, needed: Operate, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + login}, want: 403},
+		{name: "old cookie reads", host: login, needed: Read, public: true, headers: map[string]string{"Cookie": "signalbox-box-1" + "=old"}, want: 200},
+		{name: "old cookie writes", host: login, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1" + "=old"}, want: 401},
+		{name: "cookie under a name that others can listen on", host: here, needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://" + here}, want: 401},
+		{name: "cookie under localhost", host: "localhost:7700", needed: Private, public: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie}, want: 401},
+		{name: "cookie under a configured name", host: "box.example", needed: Answer, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + cookie, "Origin": "http://box.example"}, want: 200},
+		{name: "a token as a cookie", host: login, needed: Operate, writes: true, headers: map[string]string{"Cookie": "signalbox-box-1=" + strings.TrimPrefix(secrets[Operate], "Bearer ")}, want: 401},
 		{name: "a cookie as a token", host: here, needed: Answer, writes: true, headers: map[string]string{"Authorization": "Bearer " + cookie}, want: 401},
 		{name: "a link as a token", host: here, needed: Answer, writes: true, headers: map[string]string{"Authorization": "Bearer " + link}, want: 401},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			g := NewGuard(store, &Options{Hosts: []string{"box.example"}, PublicReads: test.public, Box: "box-1", Now: func() time.Time { return noon }})
+			g := NewGuard(store, &Options{Hosts: []string{"box.example"}, PublicReads: test.public, Box: "box-1", LoginHost: "box-k3vq7w.localhost", Now: func() time.Time { return noon }})
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Host = test.host
 			for name, value := range test.headers {
@@ -287,5 +291,54 @@ func TestLogInAndOut(t *testing.T) {
 	}
 	if _, err := g.Check(in, Operate, true); err == nil {
 		t.Error("the cookie still works after logging out")
+	}
+}
+
+// Nobody logs in under a name that a program on another port of this machine could also use.
+func TestLogInNeedsTheLoginHost(t *testing.T) {
+	store := NewStore(t.TempDir())
+	host, err := store.LoginHost(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := NewGuard(store, &Options{LoginHost: host, Now: func() time.Time { return noon }})
+	link, err := store.NewLink(t.Context(), "laptop", Operate, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"127.0.0.1:7700", "localhost:7700", "[::1]:7700", host + ":7700"} {
+		r, answer := httptest.NewRequest(http.MethodPost, "/login", nil), httptest.NewRecorder()
+		r.Host = name
+		err := g.LogIn(answer, r, link)
+		if ok := err == nil && len(answer.Result().Cookies()) == 1; ok != strings.HasPrefix(name, host) {
+			t.Errorf("login under %s: %v, cookies %v", name, err, answer.Result().Cookies())
+		}
+	}
+}
+
+// The login host of a box stays the same, and does not follow from anything that others know.
+func TestLoginHost(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	names := map[string]bool{}
+	for _, dir := range []string{dir, dir, other} {
+		name, err := NewStore(dir).LoginHost(t.Context())
+		if err != nil || !loginHosts.MatchString(name) {
+			t.Fatalf("%q, %v", name, err)
+		}
+		names[name] = true
+	}
+	if len(names) != 2 {
+		t.Errorf("names of two boxes: %v", names)
+	}
+	file := filepath.Join(dir, loginFile)
+	info, err := os.Stat(file)
+	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := os.WriteFile(file, []byte("localhost\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if name, err := NewStore(dir).LoginHost(t.Context()); err != nil || !loginHosts.MatchString(name) {
+		t.Errorf("after damage: %q, %v", name, err)
 	}
 }

@@ -37,6 +37,9 @@ type Options struct {
 	PublicReads bool
 	// Box is the id of the box, which is part of the name of the cookie: browsers send the cookies of a host to all of its ports.
 	Box string
+	// LoginHost is the host name under which browsers on this machine log in; see Store.LoginHost. The cookie does not count under other
+	// loopback names. Empty means that it counts under all of them.
+	LoginHost string
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -148,7 +151,7 @@ func (g *Guard) identify(r *http.Request) (Caller, error) {
 		return Caller{Name: t.Name, Scope: t.Scope}, err
 	}
 	cookie, err := r.Cookie(g.CookieName())
-	if err != nil || cookie.Value == "" {
+	if err != nil || cookie.Value == "" || !g.takesCookies(r.Host) {
 		return Caller{}, nil
 	}
 	t, err := g.find(cookie.Value, KindBrowser)
@@ -211,7 +214,13 @@ func IsThisHost(host string, known []string) bool {
 // isLoopbackName reports whether a Host header is a name of this machine, or the one under which browsers log in.
 func (g *Guard) isLoopbackName(host string) bool {
 	name := hostName(host)
-	return isLoopback(name) || name == LoginHost(g.opts.Box)
+	return isLoopback(name) || name != "" && name == g.opts.LoginHost
+}
+
+// takesCookies reports whether a browser can be logged in under the name in a Host header. It cannot under an ordinary loopback name: a program on
+// another port of it, such as one of an agent, would get the cookie.
+func (g *Guard) takesCookies(host string) bool {
+	return g.opts.LoginHost == "" || !isLoopback(hostName(host))
 }
 
 // isLoopback reports whether a host without its port is always this machine.
@@ -234,10 +243,6 @@ func SameHost(origin, host string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }
 
-// LoginHost returns a host name for the browser of a person on this machine. Browsers send cookies to every port of a host, and an agent may
-// listen on another port of 127.0.0.1, so each box has a name of its own, which all browsers resolve to loopback.
-func LoginHost(box string) string { return strings.ToLower(box) + ".localhost" }
-
 // LinkLife is how long a login link works, and cookieLife how long a browser stays logged in.
 const (
 	LinkLife   = 15 * time.Minute
@@ -253,6 +258,9 @@ func (s *Store) NewLink(ctx context.Context, name string, scope Scope, now time.
 func (g *Guard) LogIn(w http.ResponseWriter, r *http.Request, secret string) error {
 	if err := g.CheckHost(r); err != nil {
 		return err
+	}
+	if !g.takesCookies(r.Host) {
+		return denied(http.StatusForbidden, "open the link as it was printed: under another name, programs on other ports of this machine would get the cookie")
 	}
 	value, err := g.store.Redeem(r.Context(), secret, g.opts.Now(), cookieLife)
 	if errors.Is(err, ErrUnknownToken) {

@@ -13,7 +13,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,6 +75,32 @@ type Store struct {
 
 // NewStore returns the store of the box in a folder.
 func NewStore(boxDir string) *Store { return &Store{file: filepath.Join(boxDir, tokenFile)} }
+
+// loginFile is the name of the file with the login host, beside that of the tokens.
+const loginFile = "login.host"
+
+// loginHosts are the names that LoginHost returns.
+var loginHosts = regexp.MustCompile(`^box-[a-z2-7]{26}\.localhost$`)
+
+// LoginHost returns the host name under which the browser of a person on this machine logs in to the box. Browsers send cookies to every port of a
+// host, and an agent may listen on another port, so the name cannot be guessed. Browsers resolve every name below localhost to loopback.
+func (s *Store) LoginHost(ctx context.Context) (string, error) {
+	lock, err := durable.Acquire(ctx, s.file+".lock")
+	if err != nil {
+		return "", err
+	}
+	defer lock.Release()
+	file := filepath.Join(filepath.Dir(s.file), loginFile)
+	known, err := durable.ReadRegular(file, 1<<10)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if name := strings.TrimSpace(string(known)); loginHosts.MatchString(name) {
+		return name, nil
+	}
+	name := "box-" + strings.ToLower(rand.Text()) + ".localhost"
+	return name, durable.Replace(file, []byte(name+"\n"), 0o600)
+}
 
 // Create adds a token and returns it. The name must not be in use; expired tokens are forgotten.
 func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) {
