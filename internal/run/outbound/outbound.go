@@ -55,8 +55,16 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	case code/100 == 3:
 		return Permanentf("the server answered %s; redirects are not followed", answer)
 	}
-	return Permanentf("the server answered %s", answer)
+	err = Permanentf("the server answered %s", answer)
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:
+		err = fmt.Errorf("%w: %w", ErrContent, err)
+	}
+	return err
 }
+
+// ErrContent means that a server refuses what it was sent, and would perhaps accept something else.
+var ErrContent = errors.New("the content is refused")
 
 // Secret names a secret that signs requests: an environment variable, and a file for when it is not set. Without either, requests are not signed.
 type Secret struct{ Env, File string }

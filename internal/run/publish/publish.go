@@ -251,12 +251,23 @@ func (p *Publisher) wants(w config.Webhook, e *signalbox.Event) bool {
 	return len(w.Types) == 0 || slices.Contains(w.Types, e.Type)
 }
 
-// deliver sends an event until the webhook accepts it. It returns false if ctx is done before.
+// maxRefusals is how often an event is sent that a webhook refuses because of its content.
+const maxRefusals = 5
+
+// deliver sends an event until the webhook accepts it. It returns false if ctx is done before. An event whose content the webhook refuses is sent
+// without data, and then skipped: nobody may keep later events from it by one that it does not like.
 func (p *Publisher) deliver(ctx context.Context, w config.Webhook, e *signalbox.Event) bool {
-	last := ""
+	last, refusals := "", 0
 	for n := 0; ctx.Err() == nil; n++ {
-		err := p.send(ctx, w, e)
+		err := p.send(ctx, w, e, refusals >= maxRefusals)
 		if err == nil {
+			return true
+		}
+		if errors.Is(err, outbound.ErrContent) {
+			refusals++
+		}
+		if refusals == 2*maxRefusals {
+			p.opts.Log.Warn("a webhook refuses an event, which is skipped", "webhook", p.number(w), "event", e.Seq, "error", err)
 			return true
 		}
 		if !p.failed(ctx, w, n, last, err) {
@@ -267,18 +278,28 @@ func (p *Publisher) deliver(ctx context.Context, w config.Webhook, e *signalbox.
 	return false
 }
 
+// number returns which of the configured webhooks it is, from 1.
+func (p *Publisher) number(w config.Webhook) int {
+	return slices.IndexFunc(p.box.Config.Webhooks, func(other config.Webhook) bool { return other.URL == w.URL }) + 1
+}
+
 // failed logs a failure that follows n others, unless it is the same as the last one, and waits. It returns false if ctx is done before.
 func (p *Publisher) failed(ctx context.Context, w config.Webhook, n int, last string, err error) bool {
 	if ctx.Err() == nil && err.Error() != last {
-		p.opts.Log.Warn("cannot send events to a webhook; trying again", "webhook", slices.IndexFunc(p.box.Config.Webhooks, func(other config.Webhook) bool { return other.URL == w.URL })+1, "error", err)
+		p.opts.Log.Warn("cannot send events to a webhook; trying again", "webhook", p.number(w), "error", err)
 	}
 	return pause(ctx, min(p.opts.delays.retry<<min(n, 20), p.opts.delays.most))
 }
 
-func (p *Publisher) send(ctx context.Context, w config.Webhook, e *signalbox.Event) error {
+// send sends an event, perhaps without its data.
+func (p *Publisher) send(ctx context.Context, w config.Webhook, e *signalbox.Event, empty bool) error {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.delays.send)
 	defer cancel()
-	body, err := json.Marshal(p.box.CloudEvent(e))
+	event := p.box.CloudEvent(e)
+	if empty {
+		event.Data = json.RawMessage("null")
+	}
+	body, err := json.Marshal(event)
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,7 @@ func TestEventsArriveInOrder(t *testing.T) {
 func TestRefusedEventsAreSentAgain(t *testing.T) {
 	url, got := receiver(t, func(n int) int {
 		if n < 3 {
-			return []int{500, 404, 302}[n]
+			return []int{500, 404, 302}[n] // nothing about the content
 		}
 		return 204
 	})
@@ -290,5 +290,44 @@ func TestUnknownType(t *testing.T) {
 	_, err := New(b, Options{})
 	if err == nil || !strings.Contains(err.Error(), `"QuestionAskd"`) || signalbox.HintOf(err) != "did you mean QuestionAsked?" || signalbox.CodeOf(err) != signalbox.CodeUsage {
 		t.Errorf("error %v, hint %q", err, signalbox.HintOf(err))
+	}
+}
+
+// An event that a webhook refuses because of its content is sent without data, and skipped if that is refused too. Later events arrive.
+func TestEventsThatAreNeverAccepted(t *testing.T) {
+	for skipped, accepts := range map[bool]func(*received) bool{
+		false: func(r *received) bool { return string(r.event.Data) == "null" || r.event.Subject != "w-1" },
+		true:  func(r *received) bool { return r.event.Subject != "w-1" },
+	} {
+		got := make(chan received, 100)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var request received
+			if err := json.NewDecoder(r.Body).Decode(&request.event); err != nil {
+				t.Error(err)
+			}
+			if !accepts(&request) {
+				w.WriteHeader(http.StatusRequestEntityTooLarge)
+				return
+			}
+			got <- request
+		}))
+		defer server.Close()
+		b := newBox(t, "webhooks: ["+server.URL+"]\n")
+		stop := start(t, b)
+		open(t, b, "w-1")
+		open(t, b, "w-2")
+		stop()
+		close(got)
+		var arrived []string
+		for r := range got {
+			arrived = append(arrived, r.event.Subject)
+		}
+		want := []string{"w-1", "w-2"}
+		if skipped {
+			want = want[1:]
+		}
+		if !slices.Equal(arrived, want) {
+			t.Errorf("arrived %v, want %v", arrived, want)
+		}
 	}
 }

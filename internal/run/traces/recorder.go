@@ -79,9 +79,8 @@ func (r *recorder) event(e *signalbox.Event, find func(id string) *rules.Work) (
 	case rules.TypeSignalHeard:
 		heard := body[rules.SignalHeard](e)
 		s.note(e, "signal", attribute{"signalbox.signal", heard.Signal})
-	case rules.TypeSignalRefused:
-		refused := body[rules.SignalRefused](e)
-		s.note(e, "signal refused", attribute{"signalbox.signal", short(refused.Said)}, attribute{"signalbox.reason", string(refused.Reason)})
+	case rules.TypeSignalRefused: // what it said may be words of the agent
+		s.note(e, "signal refused", attribute{"signalbox.reason", string(body[rules.SignalRefused](e).Reason)})
 	case rules.TypeAgentTurnEnded:
 		s.measure(e)
 	case rules.TypeAgentFailed:
@@ -95,7 +94,6 @@ func (r *recorder) event(e *signalbox.Event, find func(id string) *rules.Work) (
 	case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
 		ended = r.endTurn(e.Session, s)
 		s.span.ended = e.Time
-		s.span.set("signalbox.released", short(body[rules.LeaseReleased](e).Reason))
 		if e.Type == rules.TypeLeaseExpired {
 			s.span.failed, s.span.failure = true, "the lease expired"
 		}
@@ -182,7 +180,7 @@ func (s *session) fail(e *signalbox.Event) {
 			failed.ended = e.Time
 		}
 	}
-	failed.failed, failed.failure = true, short(b.Detail)
+	failed.failed = true // without the detail, which has words of the agent
 	failed.set("error.type", b.Cause)
 }
 
@@ -197,7 +195,7 @@ func (s *session) addChecks(e *signalbox.Event) {
 	}
 	s.span.set("signalbox.checks", int64(len(b.Rows)))
 	if len(failed) > 0 {
-		s.span.failed, s.span.failure = true, "failed: "+short(strings.Join(rules.ChecksInWords(failed), ", "))
+		s.span.failed, s.span.failure = true, "failed: "+short(strings.Join(rules.ChecksInWords(failed), ", ")) // names in the configuration
 	}
 }
 

@@ -233,7 +233,7 @@ func (t *Tracer) take() []span {
 	return batch
 }
 
-// deliver sends spans until the collector accepts them. It returns false if ctx is done before. When followed is closed, little time is left:
+// deliver sends spans until the collector accepts them, or refuses their content. It returns false if ctx is done before. When followed is closed, little time is left:
 // then it does not wait longer than after the first failure.
 func (t *Tracer) deliver(ctx context.Context, followed <-chan struct{}, batch []span) bool {
 	resource := []attribute{{"service.name", "signalbox"}, {"service.version", t.opts.Version}, {"signalbox.project", t.opts.Project}}
@@ -241,6 +241,10 @@ func (t *Tracer) deliver(ctx context.Context, followed <-chan struct{}, batch []
 	for failures := 0; ; failures++ {
 		err := t.post(ctx, request(resource, t.opts.Version, batch))
 		if err == nil {
+			return true
+		}
+		if errors.Is(err, outbound.ErrContent) {
+			t.opts.Log.Warn("the collector refuses traces, which are dropped", "spans", len(batch), "error", err)
 			return true
 		}
 		if ctx.Err() == nil && err.Error() != last {

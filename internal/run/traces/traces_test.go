@@ -70,7 +70,7 @@ func TestRecorder(t *testing.T) {
 	feed(t, r, 10, rules.TypeAgentFailed, rules.AgentFailed{Cause: "timeout", Detail: "too long"})
 	use(12, crew.ToolUse{Tool: "late", Call: "d"}) // before the event that begins its turn is read
 	ended := feed(t, r, 11, rules.TypeAgentStarted, rules.AgentStarted{Agent: "codex"})
-	if got, want := describe(ended), "execute_tool shell 2-6; execute_tool search 3-4 failed; execute_tool unnamed 6-8; execute_tool second 8-9; execute_tool unfinished 9-10; invoke_agent codex 1-10 failed too long"; got != want {
+	if got, want := describe(ended), "execute_tool shell 2-6; execute_tool search 3-4 failed; execute_tool unnamed 6-8; execute_tool second 8-9; execute_tool unfinished 9-10; invoke_agent codex 1-10 failed"; got != want {
 		t.Errorf("the first turn:\n%s, want\n%s", got, want)
 	}
 	feed(t, r, 13, rules.TypeAgentTurnEnded, rules.AgentTurnEnded{})
