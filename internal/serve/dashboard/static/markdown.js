@@ -6,6 +6,8 @@
 
 const maxDepth = 12; // of lists and quotes in each other
 const maxOpen = 24; // marks of emphasis that are not closed yet
+const maxColumns = 100; // of a table; a wider one is shown as text
+const maxTicks = 32; // of a mark of code in a line: the text is searched once for each length that has no end
 
 // printable makes characters visible that a browser would obey or hide: control characters, directions of text, invisible ones. The two
 // joiners only select the shape of letters.
@@ -91,7 +93,12 @@ function cells(line) {
   return text.split("|").map((cell) => cell.trim()); // an escaped | is rare, and divides a cell
 }
 
-const isDelimiter = (line) => line !== undefined && line.includes("|") && cells(line).every((cell) => /^:?-+:?$/.test(cell));
+// startsTable reports whether a line and the next one, which divides as many columns, begin a table.
+function startsTable(line, next) {
+  if (!line.includes("|") || !next?.includes("|")) return false;
+  const rule = cells(next);
+  return rule.length <= maxColumns && rule.every((cell) => /^:?-+:?$/.test(cell)) && cells(line).length === rule.length;
+}
 
 // blocks returns the elements of some lines.
 function blocks(lines, depth) {
@@ -138,7 +145,7 @@ function blocks(lines, depth) {
       i = end;
     } else if (itemOf(line)) {
       i = list(lines, i, depth, out);
-    } else if (line.includes("|") && isDelimiter(lines[i + 1])) {
+    } else if (startsTable(line, lines[i + 1])) {
       i = table(lines, i, out);
     } else {
       let end = i + 1;
@@ -178,11 +185,12 @@ function list(lines, i, depth, out) {
   return i;
 }
 
-// table adds the table that begins at a line, and returns the line after it.
+// table adds the table that begins at a line, and returns the line after it. A row has only the cells that its line has: with all columns, a
+// few empty lines would make many elements.
 function table(lines, i, out) {
   const heads = cells(lines[i]);
   const right = cells(lines[i + 1]).map((cell) => cell.endsWith(":"));
-  const row = (tag, texts) => element("tr", "", heads.map((_, n) => element(tag, right[n] ? "number" : "", inline(texts[n] ?? ""))));
+  const row = (tag, texts) => element("tr", "", texts.slice(0, heads.length).map((text, n) => element(tag, right[n] ? "number" : "", inline(text))));
   const body = element("tbody", "");
   const e = element("table", "", element("thead", "", row("th", heads)), body);
   for (i += 2; i < lines.length && lines[i].includes("|") && lines[i].trim() !== ""; i++) body.append(row("td", cells(lines[i])));
@@ -209,14 +217,19 @@ function inline(text, inLink = false) {
     if (c === "\\" && i + 1 < text.length && /[!-/:-@[-`{-~]/.test(text[i + 1])) {
       plain += text[i + 1];
       i += 2;
-    } else if (c === "\n" && /(  |\\)$/.test(plain)) {
-      plain = plain.replace(/( +|\\)$/, "");
-      flush();
-      out.push(document.createElement("br"));
-      i++;
+    } else if (c === " " || (c === "\\" && text[i + 1] === "\n")) { // before the end of a line, two blanks or a \ break it
+      const run = runOf(text, i);
+      if (text[i + run] === "\n" && (run > 1 || c === "\\")) {
+        flush();
+        out.push(document.createElement("br"));
+        i += run + 1;
+        continue;
+      }
+      plain += text.slice(i, i + run);
+      i += run;
     } else if (c === "`") {
       const run = runOf(text, i);
-      const end = unclosed.has(run) ? -1 : endOfCode(text, i + run, run);
+      const end = run > maxTicks || unclosed.has(run) ? -1 : endOfCode(text, i + run, run);
       if (end < 0) {
         unclosed.add(run);
         plain += text.slice(i, i + run);
