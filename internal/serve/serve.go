@@ -73,6 +73,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
+	opts.Log = slog.New(newQuietHandler(opts.Log.Handler()))
 	if opts.API.Log == nil {
 		opts.API.Log = opts.Log
 	}
