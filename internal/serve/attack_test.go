@@ -599,6 +599,9 @@ func (s *target) checkSecrets(others ...string) {
 			return err
 		}
 		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the server has just replaced another file by it
+		}
 		files++
 		check(path, string(data))
 		return err

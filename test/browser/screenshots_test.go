@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the pictures in docs/pictures/das
 const (
 	pictures = "../../docs/pictures/dashboard"
 	// How large a picture, and all of them, may be.
-	maxPicture, maxPictures = 90 << 10, 1200 << 10
+	maxPicture, maxPictures = 90 << 10, 1500 << 10
 )
 
 // screenshots are the pictures in the documentation.
