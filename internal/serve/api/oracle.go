@@ -90,7 +90,7 @@ func (a *API) addOracle() {
 			if err == nil {
 				err = o.Stop(in.Session)
 			}
-			return stopped{in.Session}, err
+			return stopped(in), err
 		})
 }
 
