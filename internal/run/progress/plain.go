@@ -32,7 +32,7 @@ func (d *plainDisplay) Show(ctx context.Context) error {
 	if err := d.show(nil); err != nil {
 		return err
 	}
-	return followEvents(ctx, d.b, d.o.From, d.show)
+	return d.b.Follow(ctx, d.o.From, d.show)
 }
 
 // show writes the lines of some events. Without events it writes the state at the start.

@@ -10,12 +10,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"signalbox"
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/engine"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/text"
 )
@@ -83,48 +81,6 @@ func New(b *box.Box, o Options) Display {
 	return newScreen(b, o)
 }
 
-// followEvents calls show with batches of the events after a sequence, old and new, until ctx is done and everything that was
-// written by then is shown. The engine's state includes the events of each batch.
-func followEvents(ctx context.Context, b *box.Box, after uint64, show func([]signalbox.Event) error) error {
-	for {
-		over := ctx.Err() != nil
-		if err := readEvents(context.WithoutCancel(ctx), b, &after, b.Engine.Tail().Seq, show); err != nil {
-			return err
-		}
-		if over {
-			return nil
-		}
-		switch err := b.Engine.Wait(ctx, after); {
-		case err == nil || ctx.Err() != nil:
-		case errors.Is(err, engine.ErrClosed):
-			return nil
-		default:
-			return err
-		}
-	}
-}
-
-// readEvents calls show with the events after *after, up to tail, and advances *after.
-func readEvents(ctx context.Context, b *box.Box, after *uint64, tail uint64, show func([]signalbox.Event) error) error {
-	for *after < tail {
-		events, err := b.Journal.Read(ctx, *after, int(min(tail-*after, showAtOnce)))
-		if err != nil {
-			return err
-		}
-		if len(events) == 0 {
-			return fmt.Errorf("the ledger ends after event %d, and had %d", *after, tail)
-		}
-		*after = events[len(events)-1].Seq
-		if err := show(events); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// showAtOnce is how many events are shown in one write.
-const showAtOnce = 256
-
 // jsonDisplay writes events for programs.
 type jsonDisplay struct {
 	b    *box.Box
@@ -135,7 +91,7 @@ type jsonDisplay struct {
 func (*jsonDisplay) Live(crew.Activity) {}
 
 func (j *jsonDisplay) Show(ctx context.Context) error {
-	return followEvents(ctx, j.b, j.from, func(events []signalbox.Event) error {
+	return j.b.Follow(ctx, j.from, func(events []signalbox.Event) error {
 		var lines bytes.Buffer
 		for _, e := range events {
 			doc, err := e.MarshalJSON()

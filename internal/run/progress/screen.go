@@ -60,13 +60,16 @@ func (s *screen) Live(a crew.Activity) {
 	s.mu.Unlock()
 }
 
+// maxBacklog is how many events a screen reads at most, more than any shows.
+const maxBacklog = 256
+
 // catchUp adds new events to the story.
 func (s *screen) catchUp(ctx context.Context) error {
 	tail := s.b.Engine.Tail().Seq
-	if tail > s.reported+showAtOnce { // more than any screen shows
-		s.reported = tail - showAtOnce
+	if tail > s.reported+maxBacklog {
+		s.reported = tail - maxBacklog
 	}
-	return readEvents(context.WithoutCancel(ctx), s.b, &s.reported, tail, func(events []signalbox.Event) error {
+	return s.b.ReadTo(context.WithoutCancel(ctx), &s.reported, tail, func(events []signalbox.Event) error {
 		lastLines := s.reporter.lastLines(events)
 		var story []report
 		s.b.Engine.View(func(state *rules.State) { story = s.reporter.reports(state, events, lastLines) })

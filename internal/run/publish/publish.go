@@ -201,50 +201,40 @@ func (p *Publisher) save() error {
 	return durable.Replace(filepath.Join(p.box.Dir, stateName), data, 0o600)
 }
 
-// maxRead is how many events are read at once.
-const maxRead = 256
+// errStopped means that the time for sending is over.
+var errStopped = errors.New("stopped")
 
 // follow sends a webhook the events that it has not got, and waits for more, until ctx is done and nothing is left or the time for that is over.
 func (p *Publisher) follow(ctx context.Context, w config.Webhook) {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(p.opts.delays.drain, stop) })()
-	p.mu.Lock()
-	after := p.state.Webhooks[keyOf(w)]
-	p.mu.Unlock()
 	for {
-		over := ctx.Err() != nil
-		if p.box.Engine.Tail().Seq == after {
-			if over || p.box.Engine.Wait(ctx, after) != nil && ctx.Err() == nil {
-				return // everything is sent, or the engine is closed
-			}
-			continue
-		}
-		events, err := p.box.Journal.Read(sending, after, maxRead)
-		if err != nil {
-			if !p.failed(sending, w, 0, "", err) {
-				return
-			}
-			continue
-		}
-		for i := range events {
-			if !p.wants(w, &events[i]) {
-				continue
-			}
-			if after+1 < events[i].Seq { // what it does not want
-				p.advance(w, events[i].Seq-1)
-			}
-			if !p.deliver(sending, w, &events[i]) {
-				return
-			}
-			after = events[i].Seq
-			p.advance(w, after)
-		}
-		if last := events[len(events)-1].Seq; last > after {
-			after = last
-			p.advance(w, after)
+		p.mu.Lock()
+		after := p.state.Webhooks[keyOf(w)]
+		p.mu.Unlock()
+		err := p.box.Follow(ctx, after, func(events []signalbox.Event) error { return p.sendAll(sending, w, events) })
+		if err == nil || errors.Is(err, errStopped) || !p.failed(sending, w, 0, "", err) {
+			return
 		}
 	}
+}
+
+// sendAll sends a webhook those of some events that it wants.
+func (p *Publisher) sendAll(ctx context.Context, w config.Webhook, events []signalbox.Event) error {
+	for i := range events {
+		if !p.wants(w, &events[i]) {
+			continue
+		}
+		if !p.deliver(ctx, w, &events[i]) {
+			return errStopped
+		}
+		p.advance(w, events[i].Seq)
+	}
+	if last := &events[len(events)-1]; !p.wants(w, last) {
+		p.advance(w, last.Seq)
+	}
+	return nil
 }
 
 func (p *Publisher) wants(w config.Webhook, e *signalbox.Event) bool {

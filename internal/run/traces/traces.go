@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -51,8 +52,6 @@ const (
 	maxSpans = 4096
 	// maxRequest is how many spans are sent at once.
 	maxRequest = 512
-	// maxRead is how many events are read at once.
-	maxRead = 256
 )
 
 // Tracer sends the traces of a crew.
@@ -154,26 +153,18 @@ func (t *Tracer) Run(ctx context.Context, owns func(session string) bool) {
 
 // follow turns events into spans until ctx is done.
 func (t *Tracer) follow(ctx context.Context, owns func(session string) bool) {
-	for {
-		over := ctx.Err() != nil
-		for t.after < t.box.Engine.Tail().Seq {
-			events, err := t.box.Journal.Read(context.WithoutCancel(ctx), t.after, maxRead)
-			if err != nil || len(events) == 0 {
-				t.opts.Log.Warn("cannot read the ledger for traces", "error", err)
-				return
+	err := t.box.Follow(ctx, t.after, func(events []signalbox.Event) error {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for i := range events {
+			if e := &events[i]; e.Session != "" && owns(e.Session) {
+				t.add(t.recorder.event(e, t.find))
 			}
-			for i := range events {
-				if e := &events[i]; e.Session != "" && owns(e.Session) {
-					t.mu.Lock()
-					t.add(t.recorder.event(e, t.find))
-					t.mu.Unlock()
-				}
-			}
-			t.after = events[len(events)-1].Seq
 		}
-		if over || t.box.Engine.Wait(ctx, t.after) != nil && ctx.Err() == nil {
-			return
-		}
+		return nil
+	})
+	if err != nil {
+		t.opts.Log.Warn("cannot read the ledger for traces", "error", err)
 	}
 }
 
