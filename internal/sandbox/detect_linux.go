@@ -19,8 +19,8 @@ var Detect = sync.OnceValue(func() Support {
 		return s
 	}
 	// A container engine may tell the version, and forbid the rest.
-	attributes := unix.LandlockRulesetAttr{Access_fs: rightsToRead}
-	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Offsetof(attributes.Access_net), 0)
+	attributes := unix.LandlockRulesetAttr{Handled_access_fs: rightsToRead}
+	set, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attributes)), unsafe.Offsetof(attributes.Handled_access_net), 0)
 	if errno != 0 {
 		s.Why = "Landlock: " + errno.Error()
 		return s

@@ -44,18 +44,18 @@ func fileRights(version int) (all, write uint64) {
 // restrictFiles forbids the calling thread to use files, TCP ports, signals and abstract sockets that the policy does not allow.
 func restrictFiles(p *Policy, s Support) error {
 	all, write := fileRights(s.Landlock)
-	attributes := unix.LandlockRulesetAttr{Access_fs: all}
+	attributes := unix.LandlockRulesetAttr{Handled_access_fs: all}
 	offline := p.Network.Off && !s.Namespaces // in a namespace of its own it reaches only itself
 	if s.Landlock >= abiPorts && (offline || len(p.Network.Ports) > 0) {
-		attributes.Access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP | unix.LANDLOCK_ACCESS_NET_BIND_TCP
+		attributes.Handled_access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP | unix.LANDLOCK_ACCESS_NET_BIND_TCP
 	}
 	if s.Landlock >= abiScopes {
 		attributes.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	size := unsafe.Sizeof(attributes)
-	switch { // older versions refuse fields that they do not know, even zero ones in part
+	size := unsafe.Offsetof(attributes.Quiet_access_fs) // what follows is not used
+	switch {                                            // older versions refuse fields that they do not know, even zero ones in part
 	case s.Landlock < abiPorts:
-		size = unsafe.Offsetof(attributes.Access_net)
+		size = unsafe.Offsetof(attributes.Handled_access_net)
 	case s.Landlock < abiScopes:
 		size = unsafe.Offsetof(attributes.Scoped)
 	}
@@ -79,11 +79,11 @@ func restrictFiles(p *Policy, s Support) error {
 			return err
 		}
 	}
-	if attributes.Access_net != 0 && !p.Network.Off {
+	if attributes.Handled_access_net != 0 && !p.Network.Off {
 		// Port 0 is one that the system chooses, for a server that only this program knows.
 		rules := []landlockPort{{unix.LANDLOCK_ACCESS_NET_BIND_TCP, 0}}
 		for _, port := range p.Network.Ports {
-			rules = append(rules, landlockPort{attributes.Access_net, uint64(port)})
+			rules = append(rules, landlockPort{attributes.Handled_access_net, uint64(port)})
 		}
 		for _, rule := range rules {
 			if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set, ruleNetPort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {

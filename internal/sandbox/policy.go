@@ -33,7 +33,7 @@ type Policy struct {
 	// Fixed are files and folders in a folder of Write that may be read, but not changed, replaced or removed. One that does not exist
 	// cannot be created: where there are namespaces, the caller puts an empty folder there while the program runs.
 	Fixed []string `json:"fixed,omitempty"`
-	// Hidden are folders in a folder of Read or Write that may not be read.
+	// Hidden are files and folders in a folder of Read or Write that may not be read.
 	Hidden []string `json:"hidden,omitempty"`
 	// Temp is the program's own folder for temporary files. It may be changed, and is also /tmp where the system allows it.
 	Temp    string  `json:"temp,omitempty"`

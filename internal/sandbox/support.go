@@ -80,7 +80,7 @@ func (s Support) Missing(p *Policy) (missing []string) {
 		add("without namespaces a folder cannot be protected in another (%s)", p.Fixed[folder])
 	}
 	if len(p.Hidden) > 0 && !s.Namespaces {
-		add("without namespaces a folder cannot be hidden in another (%s)", strings.Join(p.Hidden, ", "))
+		add("without namespaces a file or folder cannot be hidden in another folder (%s)", strings.Join(p.Hidden, ", "))
 	}
 	return missing
 }
@@ -138,7 +138,7 @@ func (s Support) Open(p *Policy) (open []string) {
 	add(s.Landlock < abiScopes && !p.Network.Off, "abstract Unix sockets of other programs can be reached")
 	add(!s.Namespaces, "mode, owner, times and attributes of the user's files can be changed (not their content)")
 	add(!s.Namespaces && len(p.Fixed) > 0, "the tree's .git file can be replaced, which has no effect on signalbox's own git commands, and so can a team's configuration in a shared folder, which then needs trust again")
-	add(!s.Namespaces && len(p.Hidden) > 0, "folders of signalbox in the project can be read and changed")
+	add(!s.Namespaces && len(p.Hidden) > 0, "folders and credentials of signalbox, in folders that may be read or changed, can be read and changed like these")
 	add(!s.Namespaces, "the names and sizes of all files, and the names of running programs, can be listed")
 	add(len(p.Network.Ports) > 0 && s.Landlock < abiPorts, "all TCP ports can be reached")
 	add(!s.Seccomp, "system calls are not filtered")
