@@ -389,3 +389,19 @@ func (r *Repository) Run(ctx context.Context, c Call) error {
 	return r.run(ctx, &exec.Cmd{Args: slices.Concat([]string{r.program}, options(settings), c.Args), Dir: c.Worktree, Env: append(env, c.Env...),
 		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Inherit})
 }
+
+// Init creates an empty repository in a folder, without anything that a template of the user has. sha256 is the format of its commits.
+func Init(ctx context.Context, dir string, sha256 bool) error {
+	r := &Repository{}
+	if err := r.findProgram(ctx); err != nil {
+		return err
+	}
+	format := "sha1"
+	if sha256 {
+		format = "sha256"
+	}
+	if _, stderr, err := r.inspect(ctx, dir, "init", "--quiet", "--template=", "--object-format="+format); err != nil {
+		return fmt.Errorf("git init: %w: %s", err, strings.TrimSpace(stderr))
+	}
+	return nil
+}

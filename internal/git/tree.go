@@ -22,8 +22,8 @@ func readSmall(name string) (string, error) {
 
 // withoutFiles are the commands that read no file of a worktree, as we use them: ls-files lists the index. Those that read its attributes only, of the few paths that conflict, are
 // here too, because looking at all folders would cost more than they do; the limit ends them.
-var withoutFiles = []string{"bundle", "cat-file", "commit-tree", "diff-tree", "for-each-ref", "grep", "log", "ls-files", "ls-tree", "merge-base", "merge-tree", "rev-list",
-	"rev-parse", "symbolic-ref", "update-ref", "worktree", "write-tree"}
+var withoutFiles = []string{"bundle", "cat-file", "commit-tree", "diff-tree", "for-each-ref", "grep", "index-pack", "log", "ls-files", "ls-tree", "merge-base", "merge-tree", "pack-objects", "rev-list",
+	"rev-parse", "show-index", "symbolic-ref", "unpack-objects", "update-ref", "worktree", "write-tree"}
 
 // checkTree refuses a worktree in which git would wait for the other end of a pipe, or read a device.
 func checkTree(c Call) error {
