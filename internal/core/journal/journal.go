@@ -1,8 +1,9 @@
 // Package journal defines the interface of a durable log, between the engine and its drivers. Each driver is in its own package,
 // such as sqlite, and must pass the test suite of package journaltest.
 //
-// A journal does not interpret events. It stores them in order, without gaps, and never changes them. It also stores one
-// snapshot, which is a cache and may be lost at any time, and blobs, which are identified by their SHA-256.
+// A journal does not interpret events. It stores them in order, without gaps, and never changes them. It also stores blobs, which
+// are identified by their SHA-256, and one snapshot, which is a cache and may be lost at any time. What several machines share is only
+// the log and the blobs: each machine trusts only the snapshot that it made itself.
 package journal
 
 import (
@@ -27,6 +28,9 @@ var (
 	ErrNoBlob = errors.New("no such blob")
 	// ErrDamaged means that stored data is not what was written. Stop, and restore from a backup.
 	ErrDamaged = errors.New("the stored data is damaged")
+	// ErrUnavailable means that the database cannot be reached now, or cannot store anything, and that it may come back by itself: try
+	// again later. Any method may return it. Whether an append was stored follows from ErrNotStored, as for any other error.
+	ErrUnavailable = errors.New("the journal is not available")
 )
 
 // MaxAppend is the maximum number of events in one append.
@@ -43,9 +47,19 @@ type Snapshot struct {
 	State []byte
 }
 
-// Journal is a durable log, shared by any number of processes. All methods are safe for concurrent use. Errors that a user can
-// fix are *signalbox.Error.
+// Journal is a log with a snapshot, shared by the processes of one machine.
 type Journal interface {
+	Log
+
+	// SaveSnapshot replaces the snapshot unless the stored one is newer. It need not be durable, but LoadSnapshot returns
+	// ErrNoSnapshot rather than an incomplete snapshot.
+	SaveSnapshot(ctx context.Context, s Snapshot) error
+	LoadSnapshot(ctx context.Context) (Snapshot, error)
+}
+
+// Log is a durable log with blobs, shared by any number of processes. All methods are safe for concurrent use. Errors that a user can
+// fix are *signalbox.Error.
+type Log interface {
 	// Append stores events after expected, the sequence number of the last event that the caller has read. If that is not the
 	// last event of the log, Append stores nothing and returns ErrConflict. Either all events are stored or none. When Append
 	// returns nil they are on stable storage: neither a power failure nor kill -9 loses them.
@@ -56,8 +70,10 @@ type Journal interface {
 	Append(ctx context.Context, expected uint64, events []signalbox.Event) error
 
 	// Read returns at most limit events that follow the event after, in order and without gaps. It may return fewer, to bound the
-	// memory that large events need, but none only at the end of the log. An event larger than MaxEventBytes is ErrDamaged,
-	// without being read into memory.
+	// memory that large events need, and it may lack events that other processes have just appended. But it returns none only at the
+	// end of the log, and it lacks no event up to the last that this Log has appended or returned, or that its Head has reported:
+	// if they are missing, the log has lost them, and Head says so. An event larger than MaxEventBytes is ErrDamaged, without being
+	// read into memory.
 	Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error)
 
 	// Watch yields the events that follow the event after: first the existing ones, then each event when any process appends
@@ -68,11 +84,6 @@ type Journal interface {
 	// Head returns the sequence number of the last event, 0 for an empty log. It includes every append that returned, in any
 	// process, before the call.
 	Head(ctx context.Context) (uint64, error)
-
-	// SaveSnapshot replaces the snapshot unless the stored one is newer. It need not be durable, but LoadSnapshot returns
-	// ErrNoSnapshot rather than an incomplete snapshot.
-	SaveSnapshot(ctx context.Context, s Snapshot) error
-	LoadSnapshot(ctx context.Context) (Snapshot, error)
 
 	// PutBlob stores the bytes of r and returns their SHA-256. When it returns nil the blob is on stable storage, so an event
 	// may refer to it. Storing the same bytes again changes nothing.
