@@ -91,6 +91,9 @@ const (
 )
 
 func (c ReportFailure) decide(d *decider) error {
+	if err := c.Turn.check(); err != nil {
+		return err
+	}
 	h, err := d.anyHolderReport(c.Session, c.Epoch, string(c.Cause))
 	if err != nil {
 		return err
@@ -250,6 +253,9 @@ type EndTurn struct {
 }
 
 func (c EndTurn) decide(d *decider) error {
+	if err := c.Turn.check(); err != nil {
+		return err
+	}
 	h, err := d.holderReport(c.Session, c.Epoch, "turn")
 	if err != nil {
 		return err

@@ -104,6 +104,11 @@ func (s *State) apply(e *signalbox.Event, body body) {
 		s.applySignal(e, b)
 	case TurnSignalHeard:
 		s.applyTurnSignal(e, b)
+	case LedgerMoved:
+		s.moved = Move{Journal: b.Journal, Host: b.Host, ID: b.Move, Actor: e.Actor, At: e.Time, Seq: e.Seq}
+	case LedgerContinued:
+		s.moved = Move{}
+	case LossAccepted: // only for the record
 	case WorkUnblocked: // only for the record; the PhaseChanged after it moves the work
 	default:
 		if w, known := s.Work(e.Work); known && w.Task == nil {

@@ -65,6 +65,10 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 		})
 	case BaseMoved:
 		s.applyBase(e, b)
+	case CommitsStored:
+		s.applyStored(e, b)
+	case BundleRejected:
+		s.delivery.Rejected = append(slices.Clip(s.delivery.Rejected), RejectedBundle{BundleRejected: b})
 	case ChecksRan:
 		s.applyChecks(e, b)
 	case BaselineAccepted:
@@ -171,6 +175,7 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered, w *Work) {
 func (t *Task) enter(from, to signalbox.Phase) {
 	if to == signalbox.PhaseCompleted {
 		t.Locks = nil
+		t.dropStored()
 	}
 	if to == signalbox.PhaseBlocked || from == signalbox.PhaseBlocked && to != signalbox.PhaseImplementation && to != signalbox.PhaseCIPending {
 		return

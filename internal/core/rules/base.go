@@ -27,7 +27,7 @@ type ObserveBase struct {
 const maxBaseCommits = 20
 
 func (c ObserveBase) decide(d *decider) error {
-	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit)); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit), checkCommits(c.Commit)); err != nil {
 		return err
 	}
 	s := &d.s.delivery
@@ -115,6 +115,9 @@ func (c PrepareMerge) decide(d *decider) error {
 	case c.Before != d.s.delivery.Base:
 		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
 	}
+	if err := checkCommits(c.Commit); err != nil {
+		return err
+	}
 	d.answer.Seq = d.recordFor(h, MergePrepared{c.Epoch, c.Commit, c.Before, h.w.Task.Commit})
 	return nil
 }
@@ -129,6 +132,9 @@ type ReportBranch struct {
 func (c ReportBranch) decide(d *decider) error {
 	h, err := d.holderReport(c.Session, c.Epoch, "branch")
 	if err != nil {
+		return err
+	}
+	if err := checkCommits(c.Expected, c.Found); err != nil {
 		return err
 	}
 	d.answer.Seq = d.recordFor(h, BranchMoved{c.Epoch, c.Expected, c.Found})

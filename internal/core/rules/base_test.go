@@ -26,7 +26,7 @@ func based(t *testing.T, p Policy, tasks ...PlanTask) *box {
 	b := newBox(t)
 	b.do(Configure{p, "op"})
 	b.do(plan(1, tasks...))
-	b.checkCommit("B-1", "base1", "base1")
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
 	return b
 }
 
@@ -49,21 +49,21 @@ func TestBaseMoved(t *testing.T) {
 		return d
 	}
 	b := based(t, policy(), todo("t1"), todo("t2"))
-	for name, d := range map[string]Decision{"unmoved": observed(b, "base1", "base1", false), "out of date": observed(b, "base0", "base2", false)} {
+	for name, d := range map[string]Decision{"unmoved": observed(b, sha("base1"), sha("base1"), false), "out of date": observed(b, sha("base0"), sha("base2"), false)} {
 		if len(d.Events) > 0 {
 			t.Errorf("%s: recorded %v", name, d.Events[0].Type)
 		}
 	}
-	b.toMerge("t1", "commit1")
-	d := observed(b, "base1", "base2", false)
+	b.toMerge("t1", sha("commit1"))
+	d := observed(b, sha("base1"), sha("base2"), false)
 	wantTypes(t, d, "BaseMoved ", "TaskPlanned B-2")
-	wantBody(t, d, BaseMoved{From: "base1", To: "base2", Added: []string{"abc x"}})
+	wantBody(t, d, BaseMoved{From: sha("base1"), To: sha("base2"), Added: []string{"abc x"}})
 	b.wantNothing(signalbox.RoleMerger, signalbox.RoleDeveloper) // until the checks ran on it
 	ci := b.wantDispatch(signalbox.RoleCI, "B-2")
-	wantTypes(t, observed(b, "base2", "base3", false), "BaseMoved ") // the checks that run are on the wrong commit
-	d = b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "base2", Base: "base2"})
+	wantTypes(t, observed(b, sha("base2"), sha("base3"), false), "BaseMoved ") // the checks that run are on the wrong commit
+	d = b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("base2"), Base: sha("base2")})
 	wantTypes(t, d, "ChecksRan B-2", "LeaseReleased B-2")
-	b.checkCommit("B-2", "base3", "base3")
+	b.checkCommit("B-2", sha("base3"), sha("base3"))
 	b.wantPhase("B-2", signalbox.PhaseCompleted)
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
 	if got := len(b.s.BaseMoves()); got != 2 {
@@ -71,27 +71,27 @@ func TestBaseMoved(t *testing.T) {
 	}
 
 	// Our own merge is not a move once it is prepared, but a later move is.
-	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base3"})
-	if d := observed(b, "base3", "merge1", false); len(d.Events) > 0 {
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base3")})
+	if d := observed(b, sha("base3"), sha("merge1"), false); len(d.Events) > 0 {
 		t.Errorf("our own merge is recorded as %s", d.Events[0].Type)
 	}
-	observed(b, "base3", "on top", false)
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base3"})
-	if b.s.Base() != "on top" {
+	observed(b, sha("base3"), sha("on top"), false)
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base3")})
+	if b.s.Base() != sha("on top") {
 		t.Errorf("the base is known as %s", b.s.Base())
 	}
-	b.checkCommit("B-3", "on top", "on top")
+	b.checkCommit("B-3", sha("on top"), sha("on top"))
 
 	// Between two runs a person moves it.
-	d = observed(b, "on top", "base5", true)
+	d = observed(b, sha("on top"), sha("base5"), true)
 	wantTypes(t, d, "BaseMoved ", "TaskPlanned B-4")
-	wantBody(t, d, BaseMoved{From: "on top", To: "base5", Added: []string{"abc x"}, Between: true})
+	wantBody(t, d, BaseMoved{From: sha("on top"), To: sha("base5"), Added: []string{"abc x"}, Between: true})
 	if got := len(b.s.BaseMoves()); got != 3 {
 		t.Errorf("%d moves are remembered", got)
 	}
-	b.checkCommit("B-4", "base5", "base5")
+	b.checkCommit("B-4", sha("base5"), sha("base5"))
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	wantBody(t, observed(b, "base5", "base6", true), BaseMoved{From: "base5", To: "base6", Added: []string{"abc x"}}) // somebody is at work
+	wantBody(t, observed(b, sha("base5"), sha("base6"), true), BaseMoved{From: sha("base5"), To: sha("base6"), Added: []string{"abc x"}}) // somebody is at work
 }
 
 // TestMergeIsOfTheCheckedCommit: a merge names the checked commit, needs its approval, and is prepared for the known base.
@@ -99,26 +99,26 @@ func TestMergeIsOfTheCheckedCommit(t *testing.T) {
 	p := policy()
 	p.ApproveMerge = true
 	b := based(t, p, todo("t1"))
-	b.toMerge("t1", "commit1")
-	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: "commit0"}), signalbox.CodeConflict)
-	d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: "commit1"})
-	wantBody(t, d, MergeApproved{"commit1"})
-	if d.Answer.Commit != "commit1" {
+	b.toMerge("t1", sha("commit1"))
+	wantRefusedAs(t, b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: sha("commit0")}), signalbox.CodeConflict)
+	d := b.try(Order{What: OrderApprove, Work: "t1", Actor: "op", Commit: sha("commit1")})
+	wantBody(t, d, MergeApproved{sha("commit1")})
+	if d.Answer.Commit != sha("commit1") {
 		t.Errorf("approved %s", d.Answer.Commit)
 	}
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base1"}
+	report := ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base1")}
 	wantRefusedAs(t, b.try(report), signalbox.CodeUsage)
-	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base0"}), signalbox.CodeConflict)
-	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "", "base1"}), signalbox.CodeUsage)
+	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base0")}), signalbox.CodeConflict)
+	wantRefusedAs(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "", sha("base1")}), signalbox.CodeUsage)
 	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
 	m = b.wantDispatch(signalbox.RoleMerger, "t1")
-	wantBody(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base1"}), MergePrepared{m.Lease.Epoch, "merge1", "base1", "commit1"})
-	report.Session, report.Epoch, report.Commit = m.Session, m.Lease.Epoch, "merge2"
+	wantBody(t, b.try(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")}), MergePrepared{m.Lease.Epoch, sha("merge1"), sha("base1"), sha("commit1")})
+	report.Session, report.Epoch, report.Commit = m.Session, m.Lease.Epoch, sha("merge2")
 	wantRefusedAs(t, b.try(report), signalbox.CodeUsage)
-	report.Commit = "merge1"
-	wantBody(t, b.try(report), Merged{Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base1", Tip: "commit1"})
-	if b.s.Base() != "merge1" || b.work("t1").Task.Merge != nil {
+	report.Commit = sha("merge1")
+	wantBody(t, b.try(report), Merged{Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base1"), Tip: sha("commit1")})
+	if b.s.Base() != sha("merge1") || b.work("t1").Task.Merge != nil {
 		t.Errorf("the base is known as %s, the task is %+v", b.s.Base(), b.work("t1").Task)
 	}
 }
@@ -129,16 +129,16 @@ func TestApprovalEndsWithTheCommit(t *testing.T) {
 	p := policy()
 	p.ApproveMerge = true
 	b := based(t, p, todo("t1"))
-	b.toMerge("t1", "commit1")
+	b.toMerge("t1", sha("commit1"))
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base1"})
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")})
 	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
-	if d := b.try(ObserveBase{Known: "base1", Commit: "merge1", Actor: "crew"}); len(d.Events) == 0 {
+	if d := b.try(ObserveBase{Known: sha("base1"), Commit: sha("merge1"), Actor: "crew"}); len(d.Events) == 0 {
 		t.Error("a merge that was given up is taken for ours")
 	}
-	b.checkCommit("B-2", "merge1", "merge1")
-	b.toMerge("t1", "commit2")
+	b.checkCommit("B-2", sha("merge1"), sha("merge1"))
+	b.toMerge("t1", sha("commit2"))
 	b.wantNothing(signalbox.RoleMerger)
 	if !slices.Equal(b.s.Approvals(), []string{"t1"}) {
 		t.Errorf("approvals %v", b.s.Approvals())
@@ -152,15 +152,15 @@ func TestSavedWork(t *testing.T) {
 		b.sayMore(a, signal, func(h *ReportSignal) { h.Turn = &Turn{Commit: commit} })
 	}
 	a := b.dispatch(signalbox.RoleDeveloper)
-	turn(a, "unknown", "saved1")
-	turn(a, "ready_for_review", "saved2")
-	if got := b.work("t1").Task.Saved; got == nil || got.Commit != "saved2" {
+	turn(a, "unknown", sha("saved1"))
+	turn(a, "ready_for_review", sha("saved2"))
+	if got := b.work("t1").Task.Saved; got == nil || got.Commit != sha("saved2") {
 		t.Errorf("saved %+v", got)
 	}
-	b.checkCommit("t1", "commit1", "base1")
+	b.checkCommit("t1", sha("commit1"), sha("base1"))
 	critic := b.dispatch(signalbox.RoleCritic)
 	turn(critic, "review_failed", "")
-	if got := b.work("t1").Task.Saved; got == nil || got.Commit != "saved2" {
+	if got := b.work("t1").Task.Saved; got == nil || got.Commit != sha("saved2") {
 		t.Errorf("saved %+v", got)
 	}
 	b.say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review") // by hand
@@ -173,7 +173,7 @@ func TestUnchanged(t *testing.T) {
 	unchanged := func(b *box) Decision {
 		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "base1", Base: "base1", Unchanged: true})
+		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("base1"), Base: sha("base1"), Unchanged: true})
 	}
 	twice := func(t *testing.T) *box {
 		b := based(t, policy(), todo("t1"), todo("t2", "t1"))
@@ -197,11 +197,11 @@ func TestUnchanged(t *testing.T) {
 	t.Run("again", func(t *testing.T) {
 		b := twice(t)
 		wantTypes(t, b.answer("t1", AskedUnchanged, "do it again"), "QuestionAnswered t1", "PhaseChanged t1")
-		b.toMerge("t1", "commit1")
+		b.toMerge("t1", sha("commit1"))
 	})
 	t.Run("when merged", func(t *testing.T) {
 		b := based(t, policy(), todo("t1"))
-		b.toMerge("t1", "commit1")
+		b.toMerge("t1", sha("commit1"))
 		m := b.wantDispatch(signalbox.RoleMerger, "t1")
 		d := b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Unchanged: true})
 		wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
@@ -221,7 +221,7 @@ func TestUnchanged(t *testing.T) {
 func TestLargeFiles(t *testing.T) {
 	check := func(b *box, failing ...CheckRow) Decision {
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Base: "base1", Large: []string{"out.bin (600.0 MB)"}, Rows: failing})
+		return b.try(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"), Base: sha("base1"), Large: []string{"out.bin (600.0 MB)"}, Rows: failing})
 	}
 	large := func(b *box, failing ...CheckRow) Decision {
 		b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
@@ -274,7 +274,7 @@ func TestLargeFiles(t *testing.T) {
 		b := ill(t, policy())
 		b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
 		ci := b.wantDispatch(signalbox.RoleCI, "R-1")
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Base: "base1", Large: []string{"out.bin"}})
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"), Base: sha("base1"), Large: []string{"out.bin"}})
 		if got := b.work("R-1").Task.Failing; len(got) != 1 || !strings.Contains(got[0], "out.bin") {
 			t.Errorf("failing %q", got)
 		}
@@ -284,20 +284,20 @@ func TestLargeFiles(t *testing.T) {
 // TestImpossibleCommits: a log in which an approval, a request or a merge names another commit than the checked one is not ours.
 func TestImpossibleCommits(t *testing.T) {
 	b := based(t, policy(), todo("t1"))
-	b.toMerge("t1", "commit1")
+	b.toMerge("t1", sha("commit1"))
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	for _, body := range []body{MergeApproved{"x"}, MergePrepared{m.Lease.Epoch, "m", "base1", "x"}, Merged{Epoch: m.Lease.Epoch, Commit: "m", Before: "base1", Tip: "x"}} {
+	for _, body := range []body{MergeApproved{"x"}, MergePrepared{m.Lease.Epoch, sha("m"), sha("base1"), "x"}, Merged{Epoch: m.Lease.Epoch, Commit: sha("m"), Before: sha("base1"), Tip: "x"}} {
 		err := b.s.Apply(b.event("t1", m.Session, body))
 		if err == nil {
 			t.Errorf("%T of another commit is accepted", body)
 		}
 	}
-	for _, moved := range []BaseMoved{{From: "x", To: "y"}, {From: "base1"}, {From: "base1", To: "base1"}} {
+	for _, moved := range []BaseMoved{{From: "x", To: "y"}, {From: sha("base1")}, {From: sha("base1"), To: sha("base1")}} {
 		if err := b.s.Apply(b.event("", "", moved)); err == nil {
 			t.Errorf("accepted %+v", moved)
 		}
 	}
-	if diff := cmp.Diff("base1", b.s.Base()); diff != "" {
+	if diff := cmp.Diff(sha("base1"), b.s.Base()); diff != "" {
 		t.Error(diff)
 	}
 }

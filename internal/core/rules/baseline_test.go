@@ -38,7 +38,7 @@ func redBase(t failer, cause string) *box {
 	b := newBox(t)
 	b.do(Configure{policy(), "op"})
 	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
-	b.checkBaseAt("base1", cause, "test")
+	b.checkBaseAt(sha("base1"), cause, "test")
 	return b
 }
 
@@ -49,7 +49,7 @@ func TestRedBaseIsRepairedFirst(t *testing.T) {
 	b := newBox(t)
 	b.do(Configure{policy(), "op"})
 	b.do(plan(1, todo("t1"), todo("t2"), unspecified("t3")))
-	d := b.checkBaseAt("base1", "", "test")
+	d := b.checkBaseAt(sha("base1"), "", "test")
 	wantTypes(t, d, "ChecksRan B-1", "TaskPlanned R-1", "RemediationNeeded B-1", "PhaseChanged B-1", "LeaseReleased B-1")
 	wantBody(t, d, RemediationNeeded{"R-1", "these checks fail on the base: test on local", signalbox.Hash{6}})
 	others := []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCritic, signalbox.RoleAuditor, signalbox.RoleBusinessAnalyst, signalbox.RoleMerger, signalbox.RoleCI}
@@ -58,11 +58,11 @@ func TestRedBaseIsRepairedFirst(t *testing.T) {
 		t.Errorf("reason %q", got)
 	}
 	b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
-	b.checkAt(b.wantDispatch(signalbox.RoleCI, "R-1"), "fix1", "base1", "")
+	b.checkAt(b.wantDispatch(signalbox.RoleCI, "R-1"), sha("fix1"), sha("base1"), "")
 	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
 	wantTypes(t, b.merged(b.dispatch(signalbox.RoleMerger)), "Merged R-1", "PhaseChanged R-1", "LeaseReleased R-1", "RemediationEnded B-1", "PhaseChanged B-1")
 	b.wantNothing(signalbox.RoleDeveloper)
-	wantTypes(t, b.checkBaseAt("beef", ""), "ChecksRan B-1", "PhaseChanged B-1", "LeaseReleased B-1")
+	wantTypes(t, b.checkBaseAt(sha("beef"), ""), "ChecksRan B-1", "PhaseChanged B-1", "LeaseReleased B-1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.wantDispatch(signalbox.RoleBusinessAnalyst, "t3")
 }
@@ -72,7 +72,7 @@ func TestRedBaseAsks(t *testing.T) {
 	b := redBase(t, missing)
 	b.wantNothing(DispatchRoles()...)
 	q := b.question("B-1", AskedBaseline)
-	for _, want := range []string{"at base1", "test on local (exit status 1): " + missing, `"again"`, `"repair"`, `"accept"`} {
+	for _, want := range []string{"at " + sha("base1")[:7], "test on local (exit status 1): " + missing, `"again"`, `"repair"`, `"accept"`} {
 		if !strings.Contains(q.Text, want) {
 			t.Errorf("the question lacks %q: %s", want, q.Text)
 		}
@@ -88,9 +88,9 @@ func TestRedBaseAsks(t *testing.T) {
 	t.Run("again", func(t *testing.T) {
 		b := redBase(t, missing)
 		wantTypes(t, b.answer("B-1", AskedBaseline, "I installed it"), "QuestionAnswered B-1", "PhaseChanged B-1")
-		b.checkBaseAt("base1", "", "test") // another failure: the human is there
+		b.checkBaseAt(sha("base1"), "", "test") // another failure: the human is there
 		b.answer("B-1", AskedBaseline, "again")
-		b.checkBaseAt("base1", "")
+		b.checkBaseAt(sha("base1"), "")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("repair", func(t *testing.T) {
@@ -105,13 +105,13 @@ func TestRedBaseAsks(t *testing.T) {
 		b := redBase(t, missing)
 		d := b.answer("B-1", AskedBaseline, "Accept, it is being installed")
 		wantTypes(t, d, "QuestionAnswered B-1", "BaselineAccepted B-1", "PhaseChanged B-1")
-		wantBody(t, d, BaselineAccepted{"base1", []string{"test|local"}})
+		wantBody(t, d, BaselineAccepted{sha("base1"), []string{"test|local"}})
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("retry", func(t *testing.T) {
 		b := redBase(t, missing)
 		b.do(Order{What: OrderRetry, Actor: "op"})
-		b.checkBaseAt("base1", "")
+		b.checkBaseAt(sha("base1"), "")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 }
@@ -124,7 +124,7 @@ func TestRedBaseIsNotBypassed(t *testing.T) {
 	wantRefusedAs(t, b.try(claim), signalbox.CodeFailed)
 	b.answer("B-1", AskedBaseline, "again")
 	wantRefusedAs(t, b.try(Order{What: OrderCancel, Work: "B-1", Actor: "op"}), signalbox.CodeFailed)
-	b.checkBaseAt("base1", "")
+	b.checkBaseAt(sha("base1"), "")
 	b.do(claim)
 }
 
@@ -148,7 +148,7 @@ func TestRedBaseAfterARemediation(t *testing.T) {
 			b := redBase(t, "")
 			end(b)
 			b.wantNothing(signalbox.RoleDeveloper, signalbox.RoleRemediation)
-			b.checkBaseAt("base1", "", "test")
+			b.checkBaseAt(sha("base1"), "", "test")
 			b.wantNothing(DispatchRoles()...)
 			b.answer("B-1", AskedBaseline, "accept")
 			b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -165,20 +165,20 @@ func TestAcceptedBase(t *testing.T) {
 	}
 	deliverOne := func(b *box, task, base string, failing ...string) {
 		b.say(b.wantDispatch(signalbox.RoleDeveloper, task), "ready_for_review")
-		b.checkAt(b.wantDispatch(signalbox.RoleCI, task), task+"-commit", base, "", failing...)
+		b.checkAt(b.wantDispatch(signalbox.RoleCI, task), sha(task+"-commit"), base, "", failing...)
 	}
 	t.Run("does not stop tasks", func(t *testing.T) {
 		b := accepted(t)
-		deliverOne(b, "t1", "base1", "test")
+		deliverOne(b, "t1", sha("base1"), "test")
 		b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
 		b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 		b.merged(b.dispatch(signalbox.RoleMerger))
-		deliverOne(b, "t2", "beef", "test") // the base is the merge now
+		deliverOne(b, "t2", sha("beef"), "test") // the base is the merge now
 		b.wantPhase("t2", signalbox.PhaseReadyForReview)
 	})
 	t.Run("another check", func(t *testing.T) {
 		b := accepted(t)
-		deliverOne(b, "t1", "base1", "test", "lint")
+		deliverOne(b, "t1", sha("base1"), "test", "lint")
 		b.wantPhase("t1", signalbox.PhaseImplementation)
 		if f := b.work("t1").Task.Findings; len(f) != 1 || f[0].Summary != "failing: lint on local" {
 			t.Errorf("findings %+v", f)
@@ -186,12 +186,12 @@ func TestAcceptedBase(t *testing.T) {
 	})
 	t.Run("another commit", func(t *testing.T) {
 		b := accepted(t)
-		b.do(ObserveBase{Known: "base1", Commit: "base2", Actor: "crew"})
-		b.checkBaseAt("base2", missing, "test")
+		b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
+		b.checkBaseAt(sha("base2"), missing, "test")
 		b.question("B-2", AskedBaseline)
 		b.wantNothing(signalbox.RoleDeveloper)
-		b.do(ObserveBase{Known: "base2", Commit: "base1", Actor: "crew"})
-		b.checkBaseAt("base1", missing, "test") // the accepted one again
+		b.do(ObserveBase{Known: sha("base2"), Commit: sha("base1"), Actor: "crew"})
+		b.checkBaseAt(sha("base1"), missing, "test") // the accepted one again
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("other checks of the same name", func(t *testing.T) {
@@ -199,15 +199,15 @@ func TestAcceptedBase(t *testing.T) {
 		p := policy()
 		p.CheckSet = signalbox.Hash{7}
 		b.do(Configure{p, "op"})
-		b.checkBaseAt("base1", missing, "test")
+		b.checkBaseAt(sha("base1"), missing, "test")
 		b.question("B-2", AskedBaseline)
 	})
 	t.Run("more failures on the same commit", func(t *testing.T) {
 		b := accepted(t)
 		b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
 		b.do(Order{What: OrderCancel, Work: "R-1", Actor: "op"})
-		b.checkBaseAt("base1", missing, "lint", "test")
-		wantBody(t, b.answer("B-2", AskedBaseline, "accept"), BaselineAccepted{"base1", []string{"lint|local", "test|local"}})
+		b.checkBaseAt(sha("base1"), missing, "lint", "test")
+		wantBody(t, b.answer("B-2", AskedBaseline, "accept"), BaselineAccepted{sha("base1"), []string{"lint|local", "test|local"}})
 	})
 	t.Run("a remediation for something else", func(t *testing.T) {
 		b := accepted(t)
@@ -223,50 +223,50 @@ func TestBaseTurnsRed(t *testing.T) {
 	b := newBox(t)
 	b.do(Configure{policy(), "op"})
 	b.do(plan(1, todo("t1"), todo("t2")))
-	b.checkBaseAt("base1", "")
+	b.checkBaseAt(sha("base1"), "")
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
-	b.do(ObserveBase{Known: "base1", Commit: "base2", Actor: "crew"})
-	b.checkBaseAt("base2", "", "test")
+	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
+	b.checkBaseAt(sha("base2"), "", "test")
 	b.say(dev, "ready_for_review")
 	b.wantNothing(signalbox.RoleCI, signalbox.RoleDeveloper)
 	b.dispatch(signalbox.RoleRemediation)
-	wantTypes(t, b.try(ObserveBase{Known: "base2", Commit: "base3", Actor: "crew"}), "BaseMoved ", "RemediationEnded B-2", "PhaseChanged B-2")
-	wantTypes(t, b.checkBaseAt("base3", ""), "ChecksRan B-2", "PhaseChanged B-2", "Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-2")
+	wantTypes(t, b.try(ObserveBase{Known: sha("base2"), Commit: sha("base3"), Actor: "crew"}), "BaseMoved ", "RemediationEnded B-2", "PhaseChanged B-2")
+	wantTypes(t, b.checkBaseAt(sha("base3"), ""), "ChecksRan B-2", "PhaseChanged B-2", "Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-2")
 	b.wantDispatch(signalbox.RoleCI, "t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 
 	t.Run("still red", func(t *testing.T) {
 		b := redBase(t, "")
-		b.do(ObserveBase{Known: "base1", Commit: "base2", Actor: "crew"})
-		b.checkBaseAt("base2", "", "test")
+		b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
+		b.checkBaseAt(sha("base2"), "", "test")
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
-		b.do(ObserveBase{Known: "base2", Commit: "base3", Actor: "crew"})
-		wantTypes(t, b.checkBaseAt("base3", missing, "test"), "ChecksRan B-1", "QuestionAsked B-1", "PhaseChanged B-1", "Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-1")
+		b.do(ObserveBase{Known: sha("base2"), Commit: sha("base3"), Actor: "crew"})
+		wantTypes(t, b.checkBaseAt(sha("base3"), missing, "test"), "ChecksRan B-1", "QuestionAsked B-1", "PhaseChanged B-1", "Cancelled R-1", "LeaseReleased R-1", "LeaseReleased B-1")
 		b.answer("B-1", AskedBaseline, "accept")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("a question is withdrawn", func(t *testing.T) {
 		b := redBase(t, missing)
-		wantTypes(t, b.try(ObserveBase{Known: "base1", Commit: "base2", Start: true, Actor: "crew"}), "BaseMoved ", "QuestionAnswered B-1", "PhaseChanged B-1")
-		b.checkBaseAt("base2", "")
+		wantTypes(t, b.try(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Start: true, Actor: "crew"}), "BaseMoved ", "QuestionAnswered B-1", "PhaseChanged B-1")
+		b.checkBaseAt(sha("base2"), "")
 		b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	})
 	t.Run("the remediation of a task continues", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"))
 		b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
-		b.do(ObserveBase{Commit: "base2", Actor: "crew"})
-		b.checkBaseAt("base2", "")
+		b.do(ObserveBase{Commit: sha("base2"), Actor: "crew"})
+		b.checkBaseAt(sha("base2"), "")
 		b.wantDispatch(signalbox.RoleRemediation, "R-1")
 	})
 	t.Run("nothing is left to develop", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"))
 		b.bring("t1", signalbox.PhaseCompleted)
-		b.do(ObserveBase{Commit: "base2", Actor: "crew"})
-		b.checkBaseAt("base2", "", "test")
+		b.do(ObserveBase{Commit: sha("base2"), Actor: "crew"})
+		b.checkBaseAt(sha("base2"), "", "test")
 		b.wantStanding(StandingComplete)
 		b.wantNothing(DispatchRoles()...)
 		b.do(plan(2, todo("t1"), todo("t2"))) // now there is
-		b.checkBaseAt("base2", "", "test")
+		b.checkBaseAt(sha("base2"), "", "test")
 		b.wantNothing(signalbox.RoleDeveloper)
 	})
 }
@@ -278,7 +278,7 @@ func TestRedBaseOfEarlierRules(t *testing.T) {
 	b.do(plan(1, todo("t1")))
 	ci := b.dispatch(signalbox.RoleCI)
 	rows := []CheckRow{{Check: "test", Environment: "local", Exit: 1}}
-	for _, body := range []body{ChecksRan{Epoch: ci.Lease.Epoch, Commit: "base1", Rows: rows, Base: "base1"}, PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseCompleted},
+	for _, body := range []body{ChecksRan{Epoch: ci.Lease.Epoch, Commit: sha("base1"), Rows: rows, Base: sha("base1")}, PhaseChanged{signalbox.PhaseCIPending, signalbox.PhaseCompleted},
 		LeaseReleased{ci.Lease.Epoch, "checks"}} {
 		e := b.event("B-1", ci.Session, body)
 		if err := b.s.Apply(e); err != nil {
@@ -290,7 +290,7 @@ func TestRedBaseOfEarlierRules(t *testing.T) {
 		t.Error("nothing was recorded")
 	}
 	b.wantNothing(signalbox.RoleDeveloper)
-	b.checkBaseAt("base1", "", "test")
+	b.checkBaseAt(sha("base1"), "", "test")
 	b.wantNothing(signalbox.RoleDeveloper)
 }
 
@@ -301,7 +301,7 @@ func TestRedBaseWithoutRemediation(t *testing.T) {
 	b := newBox(t)
 	b.do(Configure{p, "op"})
 	b.do(plan(1, todo("t1")))
-	b.checkBaseAt("base1", "", "test")
+	b.checkBaseAt(sha("base1"), "", "test")
 	b.question("B-1", AskedBaseline)
 }
 
@@ -310,10 +310,10 @@ func TestImpossibleAcceptance(t *testing.T) {
 	b := redBase(t, missing)
 	for _, tt := range []impossible{
 		{"completed", b.event("B-1", "", PhaseChanged{signalbox.PhaseBlocked, signalbox.PhaseCompleted}), "the failing checks were not accepted"},
-		{"another commit", b.event("B-1", "", BaselineAccepted{"base2", []string{"test|local"}}), "these are not the checks that fail on the base"},
-		{"another check", b.event("B-1", "", BaselineAccepted{"base1", []string{"lint|local"}}), "these are not the checks that fail on the base"},
-		{"nothing", b.event("B-1", "", BaselineAccepted{"base1", nil}), "these are not the checks that fail on the base"},
-		{"of a task", b.event("t1", "", BaselineAccepted{"base1", []string{"test|local"}}), "it is not a baseline that waits"},
+		{"another commit", b.event("B-1", "", BaselineAccepted{sha("base2"), []string{"test|local"}}), "these are not the checks that fail on the base"},
+		{"another check", b.event("B-1", "", BaselineAccepted{sha("base1"), []string{"lint|local"}}), "these are not the checks that fail on the base"},
+		{"nothing", b.event("B-1", "", BaselineAccepted{sha("base1"), nil}), "these are not the checks that fail on the base"},
+		{"of a task", b.event("t1", "", BaselineAccepted{sha("base1"), []string{"test|local"}}), "it is not a baseline that waits"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			wantUnchanged(t, b.s, func() {

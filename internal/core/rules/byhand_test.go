@@ -25,18 +25,18 @@ func checksByHand(b *box) {
 	b.do(Renew{Work: "task-1", Session: one.Session, Epoch: one.Lease.Epoch, TTL: time.Hour})
 	b.pass(time.Minute)
 	report := reportOf(one, row("test", false), row("lint", true))
-	report.Commit, report.Base, report.Ref, report.Body = "c1", "b1", "topic", signalbox.Hash{3}
+	report.Commit, report.Base, report.Ref, report.Body = sha("c1"), sha("b1"), "topic", signalbox.Hash{3}
 	b.do(report)
 	report = reportOf(two, row("test", true))
-	report.Commit, report.Base, report.OnBase = "b1", "b1", true
+	report.Commit, report.Base, report.OnBase = sha("b1"), sha("b1"), true
 	b.do(report)
 	implement("S-2", "topic-2")
 	gone := reportOf(b.checkByHand("task-1"))
-	gone.Base, gone.Ref, gone.Problem = "b1", "topic-2", "there is no branch, tag or commit 'topic-2'"
+	gone.Base, gone.Ref, gone.Problem = sha("b1"), "topic-2", "there is no branch, tag or commit 'topic-2'"
 	b.do(gone)
 	implement("S-3", "topic")
 	edits := reportOf(b.checkByHand("task-1"), row("test", true))
-	edits.Commit, edits.Base, edits.Ref, edits.Protected = "c2", "b1", "topic", []string{"ci.yaml"}
+	edits.Commit, edits.Base, edits.Ref, edits.Protected = sha("c2"), sha("b1"), "topic", []string{"ci.yaml"}
 	b.do(edits)
 	implement("S-4", "")
 	full := b.checkByHand("task-1")
@@ -46,7 +46,7 @@ func checksByHand(b *box) {
 	b.pass(signalbox.DefaultLeaseTTL)
 	b.try(reportOf(lost, row("test", true)))
 	last := reportOf(b.checkByHand("task-1"), row("test", true))
-	last.Commit, last.Base, last.Ref = "c3", "b1", "topic"
+	last.Commit, last.Base, last.Ref = sha("c3"), sha("b1"), "topic"
 	b.do(last)
 }
 
@@ -76,7 +76,7 @@ func (b *box) wantNothingByHand(atOnce int) {
 }
 
 func reportOf(a Answer, rows ...CheckRow) ReportChecks {
-	return ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c1", Base: "b1", Rows: rows}
+	return ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Rows: rows}
 }
 
 func row(check string, passed bool) CheckRow {
@@ -95,9 +95,9 @@ func TestChecksByHandPass(t *testing.T) {
 	r.Ref = "topic"
 	d := b.try(r)
 	wantTypes(t, d, "ChecksRan w", "PhaseChanged w", "LeaseReleased w")
-	wantBody(t, d, ChecksRan{Epoch: a.Lease.Epoch, Commit: "c1", Base: "b1", Rows: r.Rows, Ref: "topic"})
+	wantBody(t, d, ChecksRan{Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Rows: r.Rows, Ref: "topic"})
 	w := b.wantPhase("w", signalbox.PhaseReadyForReview)
-	want := &LastChecks{Seq: d.Events[0].Seq, Epoch: a.Lease.Epoch, Commit: "c1", Base: "b1", Ref: "topic", Passed: true}
+	want := &LastChecks{Seq: d.Events[0].Seq, Epoch: a.Lease.Epoch, Commit: sha("c1"), Base: sha("b1"), Ref: "topic", Passed: true}
 	if diff := cmp.Diff(want, w.Checks); diff != "" || w.Lease != nil {
 		t.Errorf("checks (-want +got):\n%s", diff)
 	}

@@ -9,11 +9,11 @@ import (
 // Begin starts recording changes, so that Rollback can undo them. Callers that decide several commands before the events
 // of any of them are durable need it.
 func (s *State) Begin() {
-	seq, time, box, rules, upgraded, delivery := s.seq, s.time, s.box, s.rules, s.upgraded, s.delivery
+	seq, time, box, rules, upgraded, moved, delivery := s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.delivery
 	s.recording = true
 	s.undo = append(s.undo[:0], func() {
 		changed := s.delivery.Policy != delivery.Policy
-		s.seq, s.time, s.box, s.rules, s.upgraded, s.delivery = seq, time, box, rules, upgraded, delivery
+		s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.delivery = seq, time, box, rules, upgraded, moved, delivery
 		if changed {
 			s.refreshAll()
 		}

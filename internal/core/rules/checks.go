@@ -36,6 +36,9 @@ func (c ReportChecks) decide(d *decider) error {
 	if h.role != signalbox.RoleCI {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleCI)+" runs the checks", "%s must not report check results", h.role)
 	}
+	if err := checkCommits(c.Commit, c.Base); err != nil {
+		return err
+	}
 	c.Differs, c.Protected, c.Large = sanitizeAll(c.Differs), sanitizeAll(c.Protected), sanitizeAll(c.Large)
 	c.Rows = slices.Clone(c.Rows)
 	for i := range c.Rows {
@@ -130,8 +133,10 @@ type ReportMerge struct {
 	Refusal        string
 	// Unchanged means that there was nothing to merge.
 	Unchanged bool
-	Rows      []CheckRow
-	Body      signalbox.Hash
+	// Moves means that this report moves the base: it must still be at Before. Otherwise the base was moved before, where a crew can see it.
+	Moves bool
+	Rows  []CheckRow
+	Body  signalbox.Hash
 }
 
 func (c ReportMerge) decide(d *decider) error {
@@ -142,10 +147,16 @@ func (c ReportMerge) decide(d *decider) error {
 	if h.role != signalbox.RoleMerger {
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not report a merge", h.role)
 	}
+	if err := checkCommits(c.Commit); err != nil {
+		return err
+	}
 	h.Body = c.Body
 	nothing := c.Refusal != "" || c.Unchanged // was merged
 	if m := h.w.Task.Merge; !nothing && (m == nil || *m != (PreparedMerge{c.Commit, c.Before})) {
 		return refusef(signalbox.CodeUsage, "record it with PrepareMerge first", "the merge of '%s' was not prepared", h.w.ID)
+	}
+	if !nothing && c.Moves && c.Before != d.s.delivery.Base {
+		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
 	}
 	switch {
 	case c.Refusal != "" && h.w.Task.Kind == KindRemediation:

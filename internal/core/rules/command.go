@@ -44,8 +44,9 @@ type Claim struct {
 	// SelfReview allows the caller to review and audit work that it developed.
 	SelfReview bool
 
-	crew  bool   // a crew runs the checks of work opened by hand
-	agent string // that the crew is to start
+	crew    bool   // a crew runs the checks of work opened by hand
+	agent   string // that the crew is to start
+	machine string // on which the crew works
 }
 
 // Renew extends a lease. It never shortens it.
@@ -130,6 +131,30 @@ func requireTextUpTo(what, text string, limit int) error {
 		return refusef(signalbox.CodeUsage, "the ledger records it for later readers", "the %s is empty", what)
 	}
 	return checkTextUpTo(what, text, limit)
+}
+
+// checkCommits refuses what is not the full id of a commit: other machines hand what the ledger says to git. "" is left for the caller to judge.
+func checkCommits(commits ...string) error {
+	for _, commit := range commits {
+		if commit == "" {
+			continue
+		}
+		if err := signalbox.CheckCommit(commit); err != nil {
+			return refusef(signalbox.CodeUsage, "write all of its 40 or 64 hexadecimal digits", "%w", err)
+		}
+	}
+	return nil
+}
+
+// checkBranch refuses what cannot be the name of a branch. "" is left for the caller to judge.
+func checkBranch(name string) error {
+	if name == "" {
+		return nil
+	}
+	if err := signalbox.CheckBranch(name); err != nil {
+		return refusef(signalbox.CodeUsage, "write the name of a branch, such as main", "%w", err)
+	}
+	return checkText("branch", name)
 }
 
 // checkIDs validates ids. It takes pairs: what the id names, and the id.

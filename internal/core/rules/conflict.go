@@ -53,6 +53,9 @@ func (c ReportConflict) decide(d *decider) error {
 		!judge && len(c.Files) > 0 && c.Draft == "":
 		return refusef(signalbox.CodeUsage, "name the commits and the files that conflict", "the conflict of '%s' is incomplete", h.w.ID)
 	}
+	if err := checkCommits(c.Commit, c.Base, c.Draft); err != nil {
+		return err
+	}
 	found := ConflictFound{Epoch: c.Epoch, Commit: c.Commit, Base: c.Base, Draft: c.Draft, Files: someFiles(c.Files), Submodules: someFiles(c.Submodules),
 		Unresolved: someFiles(c.Unresolved), Count: h.w.Task.Counts.Conflicts, Body: c.Body}
 	if judge {

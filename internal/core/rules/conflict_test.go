@@ -10,7 +10,7 @@ import (
 
 // conflicting is a conflict of work1 with base1 in a.go.
 func conflicting(draft string) Conflict {
-	return Conflict{Commit: "work1", Base: "base1", Draft: draft, Files: []string{"a.go"}, Body: signalbox.Hash{7}}
+	return Conflict{Commit: sha("work1"), Base: sha("base1"), Draft: draft, Files: []string{"a.go"}, Body: signalbox.Hash{7}}
 }
 
 func (b *box) conflict(a Answer, c Conflict) Decision {
@@ -30,7 +30,7 @@ func TestConflictBeforeTheChecks(t *testing.T) {
 	wantTypes(t, d, "ConflictFound t1", "PhaseChanged t1", "LeaseReleased t1")
 	b.wantPhase("t1", signalbox.PhaseImplementation)
 	task := b.work("t1").Task
-	if task.Counts != (Counts{Conflicts: 1}) || len(task.Timeouts) > 0 || task.Conflict == nil || task.Conflict.Commit != "work1" {
+	if task.Counts != (Counts{Conflicts: 1}) || len(task.Timeouts) > 0 || task.Conflict == nil || task.Conflict.Commit != sha("work1") {
 		t.Errorf("task %+v", task)
 	}
 	if len(task.Findings) != 1 || task.Findings[0].Cause != FindingConflict || task.Findings[0].Summary != "it conflicts with the base in a.go" {
@@ -38,13 +38,13 @@ func TestConflictBeforeTheChecks(t *testing.T) {
 	}
 
 	a := b.dispatch(signalbox.RoleDeveloper)
-	d = b.conflict(a, conflicting("draft1"))
+	d = b.conflict(a, conflicting(sha("draft1")))
 	wantTypes(t, d, "ConflictFound t1")
-	if task := b.work("t1").Task; task.Conflict.Draft != "draft1" || task.Counts.Conflicts != 1 || len(task.Findings) != 1 {
+	if task := b.work("t1").Task; task.Conflict.Draft != sha("draft1") || task.Counts.Conflicts != 1 || len(task.Findings) != 1 {
 		t.Errorf("task %+v", task)
 	}
 	b.say(a, "ready_for_review")
-	left := conflicting("draft1")
+	left := conflicting(sha("draft1"))
 	left.Unresolved = []string{"a.go"}
 	b.conflict(b.dispatch(signalbox.RoleCI), left)
 	if task := b.work("t1").Task; task.Counts.Conflicts != 2 || len(task.Findings) != 1 || task.Findings[0].Summary != "conflict markers are left in a.go" {
@@ -84,7 +84,7 @@ func TestConflictLimit(t *testing.T) {
 	b.answer("t1", AskedConflict, "keep the names of the base")
 	b.wantPhase("t1", signalbox.PhaseImplementation)
 	a := b.dispatch(signalbox.RoleDeveloper)
-	b.conflict(a, conflicting("draft")) // the author's report does not count
+	b.conflict(a, conflicting(sha("draft"))) // the author's report does not count
 	if task := b.work("t1").Task; task.Counts.Conflicts != 0 || len(task.Questions) > 0 {
 		t.Errorf("task %+v", task)
 	}
@@ -130,7 +130,7 @@ func TestConflictInASubmodule(t *testing.T) {
 			if role == signalbox.RoleCI {
 				b.bring("t1", signalbox.PhaseCIPending)
 			} else {
-				c.Draft = "draft"
+				c.Draft = sha("draft")
 			}
 			d := b.conflict(b.dispatch(role), c)
 			if b.work("t1").Lease != nil || !slices.ContainsFunc(d.Events, func(e signalbox.Event) bool {
@@ -141,7 +141,7 @@ func TestConflictInASubmodule(t *testing.T) {
 			b.wantPhase("t1", signalbox.PhaseBlocked)
 			b.answer("t1", AskedConflict, "keep it")
 			a := b.dispatch(signalbox.RoleDeveloper)
-			c.Draft = "draft2"
+			c.Draft = sha("draft2")
 			b.conflict(a, c)
 			b.wantPhase("t1", signalbox.PhaseImplementation)
 			b.say(a, "ready_for_review")
@@ -154,7 +154,7 @@ func TestConflictIsGone(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.bring("t1", signalbox.PhaseCIPending)
 	b.conflict(b.dispatch(signalbox.RoleCI), conflicting(""))
-	b.conflict(b.dispatch(signalbox.RoleDeveloper), Conflict{Commit: "work1", Base: "base2"})
+	b.conflict(b.dispatch(signalbox.RoleDeveloper), Conflict{Commit: sha("work1"), Base: sha("base2")})
 	if task := b.work("t1").Task; task.Conflict != nil || len(task.Findings) > 0 || task.Counts.Conflicts != 1 {
 		t.Errorf("task %+v", task)
 	}

@@ -24,7 +24,7 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 	const id = "0191-a"
 	turn := func(interrupted bool) func(b *box, a Answer) {
 		return func(b *box, a Answer) {
-			b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Interrupted: interrupted, Commit: "c1"}})
+			b.do(EndTurn{Session: a.Session, Epoch: a.Lease.Epoch, Turn: Turn{Interrupted: interrupted, Commit: sha("c1")}})
 			b.do(Release{Work: a.Work, Session: a.Session, Epoch: a.Lease.Epoch})
 		}
 	}
@@ -33,7 +33,7 @@ func TestConversationOutlivesAnInterruption(t *testing.T) {
 		kept   bool
 		commit string
 	}{
-		"interrupted": {turn(true), true, "c1"},
+		"interrupted": {turn(true), true, sha("c1")},
 		"ended":       {turn(false), false, ""},
 		"killed":      {func(b *box, a Answer) { b.do(Release{Work: a.Work, Reason: "its process is gone", Actor: "op"}) }, true, ""},
 		"expired":     {func(b *box, a Answer) { b.pass(signalbox.DefaultLeaseTTL); b.try(b.dispatchOf(signalbox.RoleCritic)) }, true, ""},
@@ -81,9 +81,9 @@ func TestConversationOfAParkedSession(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))
 	a := b.starts(signalbox.RoleDeveloper)
 	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
-	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert, h.Turn = "sql", &Turn{Commit: "c1"} })
+	b.sayMore(a, "expert_request", func(h *ReportSignal) { h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c1")} })
 	b.do(Release{Work: "t1", Reason: "its process is gone", Actor: "op"})
-	if c := b.work("t1").Task.Conversation; c == nil || c.Commit != "c1" {
+	if c := b.work("t1").Task.Conversation; c == nil || c.Commit != sha("c1") {
 		t.Errorf("conversation %+v", c)
 	}
 }

@@ -69,6 +69,9 @@ func (c ReportDelivery) decide(d *decider) error {
 	case c.Commit == "" || c.Branch == "" || (how == DeliverRequest) != (c.Request != ""):
 		return refusef(signalbox.CodeUsage, "name the commit, the branch and the pull request", "the delivery of '%s' is incomplete", h.w.ID)
 	}
+	if err := cmp.Or(checkCommits(c.Commit), checkBranch(c.Branch)); err != nil {
+		return err
+	}
 	delivered := Delivered{Epoch: c.Epoch, Delivery: c.Delivery}
 	if how != DeliverRequest || d.s.delivery.Policy.Stack {
 		delivered.Unblocked = d.s.unblockedBy(h.w.ID)
@@ -119,7 +122,7 @@ type ReportRequest struct {
 }
 
 func (c ReportRequest) decide(d *decider) error {
-	if err := checkIDs("actor", c.Actor); err != nil {
+	if err := cmp.Or(checkIDs("actor", c.Actor), checkCommits(c.Merged)); err != nil {
 		return err
 	}
 	w, err := d.work(c.Work)

@@ -27,7 +27,7 @@ func (b *box) delivered(task, commit, url string) Decision {
 func TestDeliveredBranch(t *testing.T) {
 	for _, how := range []string{DeliverBranch, DeliverPush} {
 		b := deliver(t, deliverPolicy(how), todo("t1"), todo("t2", "t1"))
-		wantTypes(t, b.delivered("t1", "c1", ""), "Delivered t1", "PhaseChanged t1", "LeaseReleased t1")
+		wantTypes(t, b.delivered("t1", sha("c1"), ""), "Delivered t1", "PhaseChanged t1", "LeaseReleased t1")
 		b.wantPhase("t1", signalbox.PhaseCompleted)
 		b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	}
@@ -35,20 +35,20 @@ func TestDeliveredBranch(t *testing.T) {
 
 func TestDeliveredRequest(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"), todo("t2", "t1"))
-	wantTypes(t, b.delivered("t1", "c1", request), "Delivered t1", "LeaseReleased t1")
+	wantTypes(t, b.delivered("t1", sha("c1"), request), "Delivered t1", "LeaseReleased t1")
 	b.wantPhase("t1", signalbox.PhaseReadyForMerge)
 	b.wantNothing(DispatchRoles()...)
 	if st := b.wantStanding(StandingWaiting); len(st.Reasons) == 0 || st.Reasons[0] != "t1 waits until its pull request is merged: "+request {
 		t.Errorf("reasons %q", st.Reasons)
 	}
-	report := ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1"}
+	report := ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1")}
 	if d := b.try(report); len(d.Events) > 0 || !d.Answer.Repeated {
 		t.Errorf("nothing new: %+v", d)
 	}
-	report.Merged = "m1"
+	report.Merged = sha("m1")
 	d := b.try(report)
 	wantTypes(t, d, "Merged t1", "PhaseChanged t1")
-	wantBody(t, d, Merged{Commit: "m1", Tip: "c1", Unblocked: []string{"t2"}})
+	wantBody(t, d, Merged{Commit: sha("m1"), Tip: sha("c1"), Unblocked: []string{"t2"}})
 	b.wantPhase("t1", signalbox.PhaseCompleted)
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
 }
@@ -58,11 +58,11 @@ func TestStackedRequest(t *testing.T) {
 	p := deliverPolicy(DeliverRequest)
 	p.Stack = true
 	b := deliver(t, p, todo("t1"), todo("t2", "t1"), todo("t3", "t1"))
-	d := b.delivered("t1", "c1", request)
-	wantBody(t, d, Delivered{Epoch: b.work("t1").Past[len(b.work("t1").Past)-1].Epoch, Delivery: Delivery{"c1", "c1", "signalbox/t1", "origin", request},
+	d := b.delivered("t1", sha("c1"), request)
+	wantBody(t, d, Delivered{Epoch: b.work("t1").Past[len(b.work("t1").Past)-1].Epoch, Delivery: Delivery{sha("c1"), sha("c1"), "signalbox/t1", "origin", request},
 		Unblocked: []string{"t2", "t3"}})
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Findings: []RequestFinding{{"check build", "build fails"}}})
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"), Findings: []RequestFinding{{"check build", "build fails"}}})
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.wantNothing(signalbox.RoleDeveloper)
 }
@@ -70,8 +70,8 @@ func TestStackedRequest(t *testing.T) {
 // What comes back about a pull request goes to the developer once.
 func TestRequestComesBack(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
-	b.delivered("t1", "c1", request)
-	report := ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Body: signalbox.Hash{9},
+	b.delivered("t1", sha("c1"), request)
+	report := ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"), Body: signalbox.Hash{9},
 		Findings: []RequestFinding{{"check build", "build\x1b fails"}, {"comment 12", "use a map"}, {"comment 12", "use a map"}}}
 	d := b.try(report)
 	wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1")
@@ -82,19 +82,19 @@ func TestRequestComesBack(t *testing.T) {
 	if d := b.try(report); len(d.Events) > 0 {
 		t.Errorf("while it is developed: %+v", d.Events)
 	}
-	b.delivered("t1", "c2", request)
-	report.Commit = "c1"
+	b.delivered("t1", sha("c2"), request)
+	report.Commit = sha("c1")
 	if d := b.try(report); len(d.Events) > 0 {
 		t.Errorf("about an earlier commit: %+v", d.Events)
 	}
-	report.Commit = "c2"
+	report.Commit = sha("c2")
 	if d := b.try(report); len(d.Events) > 0 || !d.Answer.Repeated {
 		t.Errorf("again: %+v", d)
 	}
 	report.Findings = append(report.Findings, RequestFinding{"comment 13", "and test it"})
 	wantBody(t, b.try(report), ReworkOrdered{Cause: ReworkRequest, Count: 2, Summary: "and test it", Body: signalbox.Hash{9}, Seen: []string{"comment 13"}})
-	b.delivered("t1", "c3", request)
-	report.Commit, report.Findings = "c3", []RequestFinding{{"comment 14", "once more"}}
+	b.delivered("t1", sha("c3"), request)
+	report.Commit, report.Findings = sha("c3"), []RequestFinding{{"comment 14", "once more"}}
 	wantTypes(t, b.try(report), "ReworkOrdered t1", "PhaseChanged t1", "QuestionAsked t1", "PhaseChanged t1")
 	b.answer("t1", AskedRequest, "do as they say")
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
@@ -103,22 +103,22 @@ func TestRequestComesBack(t *testing.T) {
 func TestRequestIsClosed(t *testing.T) {
 	for answer, want := range map[string]signalbox.Phase{"again": signalbox.PhaseReadyForMerge, "make it smaller": signalbox.PhaseImplementation} {
 		b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
-		b.delivered("t1", "c0", request)
-		b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c0", Findings: []RequestFinding{{"comment 1", "use a map"}}})
-		b.delivered("t1", "c1", request)
-		wantTypes(t, b.try(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Closed: true}), "QuestionAsked t1", "PhaseChanged t1")
+		b.delivered("t1", sha("c0"), request)
+		b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c0"), Findings: []RequestFinding{{"comment 1", "use a map"}}})
+		b.delivered("t1", sha("c1"), request)
+		wantTypes(t, b.try(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"), Closed: true}), "QuestionAsked t1", "PhaseChanged t1")
 		b.wantStanding(StandingAsking)
 		b.answer("t1", AskedRequest, answer)
 		w := b.wantPhase("t1", want)
 		if w.WaitsForRequest() {
 			t.Errorf("%s: it waits for the closed request", answer)
 		}
-		if w.Task.Delivered == nil || w.Task.Delivered.Commit != "c1" {
+		if w.Task.Delivered == nil || w.Task.Delivered.Commit != sha("c1") {
 			t.Errorf("%s: what was pushed is forgotten: %+v", answer, w.Task.Delivered)
 		}
 		if answer == "again" {
 			m := b.wantDispatch(signalbox.RoleMerger, "t1")
-			b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{"c1", "c1", "signalbox/t1", "origin", request + "1"}})
+			b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{sha("c1"), sha("c1"), "signalbox/t1", "origin", request + "1"}})
 			if w := b.work("t1"); !w.WaitsForRequest() {
 				t.Errorf("it does not wait for the new request: %+v", w.Task.Delivered)
 			}
@@ -137,11 +137,11 @@ func wantRemembered(t *testing.T, w *Work, commit string) {
 // A closed request is reopened by the operator's retry too.
 func TestRetryDeliversAgain(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
-	b.delivered("t1", "c0", request)
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c0", Findings: []RequestFinding{{"comment 1", "use a map"}}})
-	b.delivered("t1", "c1", request)
+	b.delivered("t1", sha("c0"), request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c0"), Findings: []RequestFinding{{"comment 1", "use a map"}}})
+	b.delivered("t1", sha("c1"), request)
 	b.do(Order{What: OrderRetry, Work: "t1", Actor: "op"})
-	wantRemembered(t, b.work("t1"), "c1")
+	wantRemembered(t, b.work("t1"), sha("c1"))
 	b.wantDispatch(signalbox.RoleMerger, "t1")
 }
 
@@ -150,11 +150,11 @@ func TestAnswerKeepsRequest(t *testing.T) {
 	p := deliverPolicy(DeliverRequest)
 	p.Limits.Reviews = 1
 	b := deliver(t, p, todo("t1"))
-	b.delivered("t1", "c1", request)
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Findings: []RequestFinding{{"comment 1", "use a map"}}})
+	b.delivered("t1", sha("c1"), request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"), Findings: []RequestFinding{{"comment 1", "use a map"}}})
 	b.answer("t1", AskedRequest, "do as they say")
 	w := b.wantPhase("t1", signalbox.PhaseImplementation)
-	wantRemembered(t, w, "c1")
+	wantRemembered(t, w, sha("c1"))
 	if w.Task.Delivered.Reopen || w.Task.Delivered.Request != request {
 		t.Errorf("delivered %+v", w.Task.Delivered)
 	}
@@ -162,11 +162,11 @@ func TestAnswerKeepsRequest(t *testing.T) {
 
 func TestDeliveryIsRefused(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
-	b.toMerge("t1", "c1")
+	b.toMerge("t1", sha("c1"))
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	complete := Delivery{"c1", "c1", "signalbox/t1", "origin", request}
+	complete := Delivery{sha("c1"), sha("c1"), "signalbox/t1", "origin", request}
 	for name, change := range map[string]func(*Delivery){
-		"another commit": func(d *Delivery) { d.Tip = "c2" },
+		"another commit": func(d *Delivery) { d.Tip = sha("c2") },
 		"no branch":      func(d *Delivery) { d.Branch = "" },
 		"no commit":      func(d *Delivery) { d.Commit = "" },
 		"no request":     func(d *Delivery) { d.Request = "" },
@@ -177,7 +177,7 @@ func TestDeliveryIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v", name, d)
 		}
 	}
-	if d := b.try(PrepareMerge{m.Session, m.Lease.Epoch, "m1", ""}); d.Err == nil {
+	if d := b.try(PrepareMerge{m.Session, m.Lease.Epoch, sha("m1"), ""}); d.Err == nil {
 		t.Error("it is merged although the policy delivers it")
 	}
 	b.do(ReportDelivery{m.Session, m.Lease.Epoch, complete})
@@ -200,9 +200,9 @@ func TestDeliverPolicies(t *testing.T) {
 // The base that was fetched because a pull request was merged is checked, without a warning.
 func TestFetchedBase(t *testing.T) {
 	b := deliver(t, deliverPolicy(DeliverRequest), todo("t1"))
-	d := b.try(ObserveBase{Known: b.s.Base(), Commit: "fetched", Fetched: true, Actor: "crew"})
-	wantBody(t, d, BaseMoved{To: "fetched", Fetched: true})
-	if moves := b.s.BaseMoves(); len(moves) > 0 || b.s.Base() != "fetched" {
+	d := b.try(ObserveBase{Known: b.s.Base(), Commit: sha("fetched"), Fetched: true, Actor: "crew"})
+	wantBody(t, d, BaseMoved{To: sha("fetched"), Fetched: true})
+	if moves := b.s.BaseMoves(); len(moves) > 0 || b.s.Base() != sha("fetched") {
 		t.Errorf("base %s, moves %+v", b.s.Base(), moves)
 	}
 }

@@ -48,6 +48,10 @@ type delivery struct {
 	// Base is the last known commit of the base, and BaseMoves what moved it other than merges and, between runs, people.
 	Base      string     `json:"base,omitempty"`
 	BaseMoves []BaseMove `json:"base_moves,omitempty"`
+	// Stored are the commits of the base that are in bundles, for other machines.
+	Stored []StoredCommit `json:"stored,omitempty"`
+	// Rejected are the bundles, also of tasks, that a machine could not use.
+	Rejected []RejectedBundle `json:"rejected,omitempty"`
 }
 
 // RoleLimit is the time before which agents of a role must not start.

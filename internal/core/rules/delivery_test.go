@@ -52,6 +52,8 @@ func brokenTasks(s *State) string {
 			return w.ID + " is parked and not held"
 		case t.Cancelled != "" && (w.Lease != nil || len(t.Locks) > 0 || len(t.Questions) > 0):
 			return w.ID + " is cancelled and not let go of"
+		case len(t.Stored) > 0 && w.Phase == signalbox.PhaseCompleted && (t.Delivered == nil || t.Delivered.Request != ""):
+			return w.ID + " is completed, and its bundles are remembered"
 		case t.Remedy != "" && remedyOver(s, t.Remedy):
 			return w.ID + " waits for a remediation that is over"
 		case !w.Done() && w.Lease == nil && !s.canStart(w) && s.Reason(w) == "":
@@ -339,7 +341,7 @@ func (b *box) sayMore(a Answer, signal string, more func(*ReportSignal)) Decisio
 // checked reports the checks; the named ones fail.
 func (b *box) checked(a Answer, failing ...string) Decision {
 	b.t.Helper()
-	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c0ffee"}
+	c := ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("c0ffee")}
 	for _, name := range []string{"lint", "test", "vet"} {
 		bad := slices.Contains(failing, name)
 		row := CheckRow{Check: name, Environment: "local", Passed: !bad, Millis: 10}
@@ -357,8 +359,8 @@ func (b *box) checked(a Answer, failing ...string) Decision {
 
 func (b *box) merged(a Answer) Decision {
 	b.t.Helper()
-	b.do(PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
-	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
+	b.do(PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
+	d := b.try(ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
@@ -436,7 +438,7 @@ func TestDeliverTwoDependentTasks(t *testing.T) {
 	b.bring("t1", signalbox.PhaseReadyForMerge)
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
 	b.wantNothing(signalbox.RoleDeveloper)
-	wantBody(t, b.merged(b.dispatch(signalbox.RoleMerger)), Merged{Epoch: b.s.seq - 4, Commit: "beef", Unblocked: []string{"t2"}, Tip: "c0ffee"})
+	wantBody(t, b.merged(b.dispatch(signalbox.RoleMerger)), Merged{Epoch: b.s.seq - 4, Commit: sha("beef"), Unblocked: []string{"t2"}, Tip: sha("c0ffee")})
 	b.bring("t2", signalbox.PhaseCompleted)
 	if st := b.wantStanding(StandingComplete); st.Tasks != 2 || st.Completed != 2 || st.Running != 0 || st.Reasons != nil {
 		t.Errorf("status %+v", st)

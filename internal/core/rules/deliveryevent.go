@@ -298,6 +298,24 @@ type BaseMoved struct {
 	Fetched bool `json:"fetched,omitempty"`
 }
 
+// CommitsStored records that a commit is in a git bundle in the blobs, with everything that it needs and that the commits in needs do not
+// contain. Without a task it belongs to the base.
+type CommitsStored struct {
+	StoredCommit
+	// Replaces is the list of stored commits of the base, or of the task, that the bundle contains too, so that their own bundles are not needed any more. The commit
+	// itself is among them if its bundle was rejected.
+	Replaces []string `json:"replaces,omitempty"`
+}
+
+// BundleRejected records that a machine could not use the bundle of a stored commit. A machine that has the commit stores it again. Without a task the commit belongs
+// to the base.
+type BundleRejected struct {
+	Commit string         `json:"commit"`
+	Bundle signalbox.Hash `json:"bundle"`
+	// Fault is what is wrong with the bundle.
+	Fault string `json:"fault"`
+}
+
 // ConflictFound records that the work conflicts with the base. If an author records it, the author is about to resolve it. One without
 // files means that there is no conflict any more.
 type ConflictFound struct {
@@ -580,6 +598,8 @@ func (Delivered) eventType() string             { return TypeDelivered }
 func (BranchMoved) eventType() string           { return TypeBranchMoved }
 func (ConflictFound) eventType() string         { return TypeConflictFound }
 func (BaseMoved) eventType() string             { return TypeBaseMoved }
+func (CommitsStored) eventType() string         { return TypeCommitsStored }
+func (BundleRejected) eventType() string        { return TypeBundleRejected }
 func (RemediationNeeded) eventType() string     { return TypeRemediationNeeded }
 func (BaselineAccepted) eventType() string      { return TypeBaselineAccepted }
 func (HealthAudited) eventType() string         { return TypeHealthAudited }

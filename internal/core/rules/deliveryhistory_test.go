@@ -2,6 +2,7 @@ package rules
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 		merge, done, blocked           = signalbox.PhaseReadyForMerge, signalbox.PhaseCompleted, signalbox.PhaseBlocked
 	)
 	b.wantPhase("t3", pending)
+	stored := StoredCommit{Commit: "c", Bundle: signalbox.Hash{1}, Size: 1}
 	for _, tt := range []impossible{
 		{"review with failing checks", b.event("t3", "", PhaseChanged{pending, ready}), "checks fail"},
 		{"merge without checks", b.event("t2", dev, PhaseChanged{implementation, merge}), "READY_FOR_MERGE does not follow IMPLEMENTATION"},
@@ -47,7 +49,7 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 		{"another remediation", b.event("t2", "", RemediationEnded{"R-1"}), "it does not wait for that remediation"},
 		{"completed and replanned", b.event("t5", "", TaskReplanned{Title: "x"}), "only a task that is not completed can be replanned"},
 		{"sent back when it is completed", b.event("t5", "", ReworkOrdered{Cause: FindingHuman}), "it is done, is being merged, or has no developer"},
-		{"another commit is rejected", b.event("t4", "", ReworkOrdered{Cause: FindingHuman, Commit: "another"}), `the commit that was checked is "c0ffee"`},
+		{"another commit is rejected", b.event("t4", "", ReworkOrdered{Cause: FindingHuman, Commit: "another"}), fmt.Sprintf("the commit that was checked is %q", sha("c0ffee"))},
 		{"a message about completed work", b.event("t5", "", MessageSent{Text: "x"}), "it is done"},
 		{"a message that was not sent", b.event("t2", dev, MessageDelivered{epoch, []uint64{1}}), "event 1 is not a message that waits for an agent"},
 		{"delivered without a lease", b.event("t1", dev, MessageDelivered{epoch, nil}), notLive(int(epoch))},
@@ -61,6 +63,12 @@ func TestImpossibleDeliveryEvents(t *testing.T) {
 		{"no such kind", b.event("t9", "", TaskPlanned{Kind: "x", Phase: implementation}), `there is no kind "x"`},
 		{"another plan is loaded", b.event("", "", PlanLoaded{signalbox.Hash{9}}), "that plan is not being loaded"},
 		{"a limit for no role", b.event("", "", RoleLimited{Role: "x", Until: b.now.Add(time.Hour)}), `there is no role "x"`},
+		{"a bundle of completed work", b.event("t5", "", CommitsStored{StoredCommit: stored}), "it is completed"},
+		{"an empty bundle", b.event("t2", "", CommitsStored{StoredCommit: StoredCommit{Commit: "c"}}), "it has no commit or no content"},
+		{"a bundle of a task that replaces others", b.event("t2", "", CommitsStored{stored, []string{"c"}}), "it replaces a commit that is not stored"},
+		{"a bundle that replaces nothing", b.event("", "", CommitsStored{stored, []string{"d"}}), "it replaces a commit that is not stored"},
+		{"a bundle on nothing", b.event("", "", CommitsStored{StoredCommit: StoredCommit{Commit: "c", Bundle: signalbox.Hash{1}, Size: 1, Needs: []string{"d"}}}), "it builds on a commit that is not stored"},
+		{"a bundle of nothing", b.event("t9", "", CommitsStored{StoredCommit: stored}), `there is no work "t9"`},
 		{"an invalid policy", b.event("", "", PolicySet{}), "slots and limits must be at least 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

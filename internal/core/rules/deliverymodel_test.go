@@ -301,7 +301,7 @@ func (c *company) drawSaid() SignalFields {
 func (c *company) check(w *Work, fails bool) {
 	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails}, {Check: "lint", Environment: "e", Passed: true}}
 	c.n++
-	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows, Commit: fmt.Sprintf("c%d", c.n), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
+	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows, Commit: sha(fmt.Sprintf("c%d", c.n)), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
 	if w.Task.Kind == KindBaseline {
 		if fails && c.oneIn(2) {
 			rows[0].Cause = "no program"
@@ -326,7 +326,7 @@ func (c *company) workByHand() {
 		return
 	}
 	w := chooseOne(c, held...)
-	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Commit: "c", OnBase: w.Ref == ""}
+	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Commit: sha("c"), OnBase: w.Ref == ""}
 	switch row := (CheckRow{Check: "test", Environment: "e"}); c.between(0, 3) {
 	case 0:
 		c.try(ReportFailure{Session: r.Session, Epoch: r.Epoch, Cause: FailWorkspace, Detail: "d"})
@@ -344,9 +344,9 @@ func (c *company) workByHand() {
 
 // conflict says that the work conflicts with the base.
 func (c *company) conflict(w *Work) {
-	found := Conflict{Commit: "c", Base: cmp.Or(c.s.Base(), "b"), Files: []string{"a", "b \xff"}}
+	found := Conflict{Commit: sha("c"), Base: cmp.Or(c.s.Base(), sha("b")), Files: []string{"a", "b \xff"}}
 	if isAuthor(w.Lease.Role) {
-		found.Draft = "d"
+		found.Draft = sha("d")
 	}
 	if !c.calm && c.oneIn(4) {
 		found.Submodules = []string{chooseOne(c, "a", "b")}
@@ -375,14 +375,14 @@ func (c *company) merge(w *Work, conflict bool) {
 	}
 	c.n++
 	if how := c.s.delivery.Policy.Deliver; how != DeliverMerge {
-		d := Delivery{Tip: w.Task.Commit, Commit: fmt.Sprintf("d%d", c.n), Branch: "b"}
+		d := Delivery{Tip: w.Task.Commit, Commit: sha(fmt.Sprintf("d%d", c.n)), Branch: "b"}
 		if how == DeliverRequest {
 			d.Request = fmt.Sprintf("https://forge/%d", c.n)
 		}
 		c.try(ReportDelivery{m.Session, m.Epoch, d})
 		return
 	}
-	m.Commit, m.Before = fmt.Sprintf("m%d", c.n), c.s.Base()
+	m.Commit, m.Before = sha(fmt.Sprintf("m%d", c.n)), c.s.Base()
 	c.try(PrepareMerge{Session: m.Session, Epoch: m.Epoch, Commit: m.Commit, Before: m.Before})
 	if !c.calm && c.oneIn(5) {
 		c.moveBase(m.Commit) // it is ours
@@ -400,7 +400,7 @@ func (c *company) observeRequest(good bool) bool {
 	r := ReportRequest{Work: w.ID, Actor: "a", Request: w.Task.Delivered.Request, Commit: w.Task.Delivered.Commit}
 	switch {
 	case good || c.oneIn(3):
-		r.Merged = "m"
+		r.Merged = sha("m")
 	case c.oneIn(4):
 		r.Closed = true
 	case c.oneIn(4):
@@ -415,8 +415,38 @@ func (c *company) observeRequest(good bool) bool {
 // moveBase says that the base is elsewhere.
 func (c *company) moveBase(to string) {
 	c.n++
-	c.try(ObserveBase{Known: chooseOne(c, c.s.Base(), c.s.Base(), "another"), Commit: cmp.Or(to, fmt.Sprintf("x%d", c.n)), Added: []string{"x \xff"},
+	c.try(ObserveBase{Known: chooseOne(c, c.s.Base(), c.s.Base(), "another"), Commit: cmp.Or(to, sha(fmt.Sprintf("x%d", c.n))), Added: []string{"x \xff"},
 		Start: c.oneIn(3), Actor: "op"})
+}
+
+// store says that a bundle is in the blobs.
+func (c *company) store() {
+	c.n++
+	work := ""
+	if works := c.s.works; len(works) > 0 && c.oneIn(2) {
+		work = chooseOne(c, works...).ID
+	}
+	s := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: sha(fmt.Sprintf("x%d", c.n)), Bundle: signalbox.Hash{1}, Size: 1}, Actor: "op"}
+	if work == "" {
+		s.Branch = "main"
+	}
+	if known := append(slices.Clone(c.s.StoredCommits("")), c.s.StoredCommits(work)...); len(known) > 0 {
+		s.Needs = []string{chooseOne(c, known...).Commit}
+		if work == "" && c.oneIn(2) {
+			s.Replaces = s.Needs
+		}
+	}
+	if c.oneIn(8) {
+		s.Needs = []string{sha("unknown")}
+	}
+	if known := c.s.StoredCommits(work); len(known) > 0 && c.oneIn(4) {
+		rejected := chooseOne(c, known...)
+		c.try(RejectBundle{Work: work, Commit: rejected.Commit, Bundle: rejected.Bundle, Fault: "it is not a bundle \xff", Actor: "op"})
+		if c.oneIn(2) {
+			s.Commit, s.Replaces = rejected.Commit, []string{rejected.Commit}
+		}
+	}
+	c.try(s)
 }
 
 func (c *company) fail() {
@@ -611,7 +641,9 @@ func (c *company) step() {
 	case 37, 38:
 		c.workByHand()
 	case 36:
-		if c.oneIn(2) || !c.observeRequest(false) {
+		if c.oneIn(3) {
+			c.store()
+		} else if c.oneIn(2) || !c.observeRequest(false) {
 			c.moveBase("")
 		}
 	case 33:

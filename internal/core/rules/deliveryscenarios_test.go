@@ -33,26 +33,85 @@ var deliveryScenarios = []scenario{
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 	{"delivery-requests", "Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
+	{"delivery-bundles", "Machines share a ledger: bundles of a task and of the base are stored, the base's are combined, and a completed task needs none.", bundles},
+	{"delivery-rejected-bundles", "A machine cannot use bundles of the base and of a task: others store the commits again, and one bundle stays rejected.", rejectedBundles},
 	{"delivery-retry-from", "Operators restart a task in earlier phases, with notes for the next agent, and it passes all gates again.", retries},
+}
+
+// store records a bundle.
+func (b *box) store(work, commit string, replaces []string, needs ...string) {
+	b.t.Helper()
+	b.pass(time.Second)
+	c := StoreCommits{Work: work, StoredCommit: StoredCommit{Commit: commit, Bundle: signalbox.Hash{byte(len(b.log))}, Size: 100, Needs: needs}, Replaces: replaces, Actor: "crew"}
+	if work == "" {
+		c.Branch = "main"
+	}
+	b.do(c)
+}
+
+// reject rejects the bundle of a commit.
+func (b *box) reject(work, commit, fault string) {
+	b.t.Helper()
+	b.do(RejectBundle{Work: work, Commit: commit, Bundle: b.s.storedCommit(work, commit).Bundle, Fault: fault, Actor: "other"})
+}
+
+func rejectedBundles(b *box) {
+	b.store("", sha("base1"), nil)
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1")))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	b.store("", sha("base2"), nil, sha("base1"))
+	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Actor: "crew"})
+	b.reject("", sha("base2"), "it is not a git bundle")
+	b.store("", sha("base2"), []string{sha("base2")}, sha("base1"))
+	b.checkCommit("B-2", sha("base2"), sha("base2"))
+	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	b.store("t1", sha("saved1"), nil, sha("base2"))
+	b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
+	b.reject("t1", sha("saved1"), "its blob is not in the ledger any more")
+	b.store("t1", sha("commit1"), []string{sha("saved1")}, sha("base2"))
+	b.checkCommit("t1", sha("commit1"), sha("base2"))
+	b.reject("", sha("base1"), "it does not contain the commit")
+}
+
+func bundles(b *box) {
+	store := b.store
+	store("", sha("base1"), nil)
+	b.do(Configure{policy(), "op"})
+	b.do(plan(1, todo("t1")))
+	b.checkCommit("B-1", sha("base1"), sha("base1"))
+	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	store("t1", sha("saved1"), nil, sha("base1"))
+	b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: sha("saved1")} })
+	store("t1", sha("commit1"), nil, sha("base1"), sha("saved1"))
+	b.checkCommit("t1", sha("commit1"), sha("base1"))
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+	m := b.dispatch(signalbox.RoleMerger)
+	store("", sha("merge1"), nil, sha("base1"))
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base1")})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base1"), Moves: true})
+	store("", sha("by hand"), []string{sha("base1"), sha("merge1")})
+	b.do(ObserveBase{Known: sha("merge1"), Commit: sha("by hand"), Start: true, Actor: "crew"})
 }
 
 func requests(b *box) {
 	p := deliverPolicy(DeliverRequest)
 	planned(b, p, todo("t1"), todo("t2", "t1"))
-	b.delivered("t1", "c1", request)
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c1", Body: signalbox.Hash{4},
+	b.delivered("t1", sha("c1"), request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c1"), Body: signalbox.Hash{4},
 		Findings: []RequestFinding{{"check build", "build failed"}, {"comment 1", "ann: use a map"}}})
-	b.delivered("t1", "c2", request)
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: "c2", Closed: true})
+	b.delivered("t1", sha("c2"), request)
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request, Commit: sha("c2"), Closed: true})
 	b.answer("t1", AskedRequest, "again")
 	b.pass(time.Minute)
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{"c2", "s2", "signalbox/t1", "origin", request + "0"}})
+	b.do(ReportDelivery{m.Session, m.Lease.Epoch, Delivery{sha("c2"), sha("s2"), "signalbox/t1", "origin", request + "0"}})
 	p.Stack = true
 	b.do(Configure{p, "op"})
-	b.delivered("t2", "c3", request+"1")
-	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request + "0", Commit: "s2", Merged: "m1"})
-	b.do(ReportRequest{Work: "t2", Actor: "crew", Request: request + "1", Commit: "c3", Merged: "m2"})
+	b.delivered("t2", sha("c3"), request+"1")
+	b.do(ReportRequest{Work: "t1", Actor: "crew", Request: request + "0", Commit: sha("s2"), Merged: sha("m1")})
+	b.do(ReportRequest{Work: "t2", Actor: "crew", Request: request + "1", Commit: sha("c3"), Merged: sha("m2")})
 	b.wantStanding(StandingComplete)
 }
 
@@ -254,29 +313,29 @@ func commits(b *box) {
 			h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit}
 		})
 	}
-	check("B-1", "base1", "base1", false)
-	implement("t1", "saved1")
+	check("B-1", sha("base1"), sha("base1"), false)
+	implement("t1", sha("saved1"))
 	ci := b.wantDispatch(signalbox.RoleCI, "t1")
-	b.do(ReportBranch{ci.Session, ci.Lease.Epoch, "saved1", "smuggled"})
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "commit1", Base: "base1"})
+	b.do(ReportBranch{ci.Session, ci.Lease.Epoch, sha("saved1"), sha("smuggled")})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"), Base: sha("base1")})
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
 	m := b.dispatch(signalbox.RoleMerger)
-	b.do(ObserveBase{Known: "base1", Commit: "base2", Added: []string{"base2 by hand"}, Dropped: []string{"base1 start"}, Actor: "crew"})
+	b.do(ObserveBase{Known: sha("base1"), Commit: sha("base2"), Added: []string{"base2 by hand"}, Dropped: []string{"base1 start"}, Actor: "crew"})
 	b.do(Release{Work: "t1", Session: m.Session, Epoch: m.Lease.Epoch, Reason: "the base has moved"})
-	check("B-2", "base2", "base2", false)
+	check("B-2", sha("base2"), sha("base2"), false)
 	m = b.dispatch(signalbox.RoleMerger)
-	b.do(PrepareMerge{m.Session, m.Lease.Epoch, "merge1", "base2"})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "merge1", Before: "base2"})
-	implement("t2", "merge1")
-	check("t2", "merge1", "merge1", true)
-	implement("t2", "merge1")
-	check("t2", "merge1", "merge1", true)
+	b.do(PrepareMerge{m.Session, m.Lease.Epoch, sha("merge1"), sha("base2")})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("merge1"), Before: sha("base2")})
+	implement("t2", sha("merge1"))
+	check("t2", sha("merge1"), sha("merge1"), true)
+	implement("t2", sha("merge1"))
+	check("t2", sha("merge1"), sha("merge1"), true)
 	b.answer("t2", AskedUnchanged, "done: it was only to be verified")
-	b.do(ObserveBase{Known: "merge1", Commit: "base3", Start: true, Actor: "crew"})
-	check("B-3", "base3", "base3", false)
-	implement("t3", "saved3")
+	b.do(ObserveBase{Known: sha("merge1"), Commit: sha("base3"), Start: true, Actor: "crew"})
+	check("B-3", sha("base3"), sha("base3"), false)
+	implement("t3", sha("saved3"))
 }
 
 func conflicts(b *box) {
@@ -291,22 +350,22 @@ func conflicts(b *box) {
 		b.pass(time.Minute)
 		b.sayMore(a, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Output: signalbox.Hash{2}, Commit: commit} })
 	}
-	found := Conflict{Commit: "work1", Base: "base1", Files: []string{"a.go", "b.go"}, Body: signalbox.Hash{7}}
-	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "work1")
+	found := Conflict{Commit: sha("work1"), Base: sha("base1"), Files: []string{"a.go", "b.go"}, Body: signalbox.Hash{7}}
+	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), sha("work1"))
 	report(signalbox.RoleCI, found)
-	found.Draft = "draft1"
-	ready(report(signalbox.RoleDeveloper, found), "work2")
+	found.Draft = sha("draft1")
+	ready(report(signalbox.RoleDeveloper, found), sha("work2"))
 	found.Unresolved = []string{"b.go"}
 	report(signalbox.RoleCI, found)
-	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "work3")
+	ready(b.wantDispatch(signalbox.RoleDeveloper, "t1"), sha("work3"))
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
-	found = Conflict{Commit: "c0ffee", Base: "base2", Files: []string{"lib"}, Submodules: []string{"lib"}, Body: signalbox.Hash{8}}
+	found = Conflict{Commit: sha("c0ffee"), Base: sha("base2"), Files: []string{"lib"}, Submodules: []string{"lib"}, Body: signalbox.Hash{8}}
 	report(signalbox.RoleMerger, found)
 	b.answer("t1", AskedConflict, "I merged it")
-	a := report(signalbox.RoleDeveloper, Conflict{Commit: "c0ffee", Base: "base2"})
-	ready(a, "work4")
+	a := report(signalbox.RoleDeveloper, Conflict{Commit: sha("c0ffee"), Base: sha("base2")})
+	ready(a, sha("work4"))
 	b.checked(b.dispatch(signalbox.RoleCI))
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
@@ -317,23 +376,23 @@ func redBases(b *box) {
 	b.do(Configure{policy(), "op"})
 	b.do(plan(1, todo("t1"), todo("t2")))
 	b.pass(time.Second)
-	b.checkBaseAt("base1", "the program pytest was not found", "test")
+	b.checkBaseAt(sha("base1"), "the program pytest was not found", "test")
 	b.answer("B-1", AskedBaseline, "again, it is installed")
-	b.checkBaseAt("base1", "", "test")
+	b.checkBaseAt(sha("base1"), "", "test")
 	b.answer("B-1", AskedBaseline, "repair, the test of the calendar is wrong")
 	b.say(b.wantDispatch(signalbox.RoleRemediation, "R-1"), "remediation_complete")
-	b.checkAt(b.wantDispatch(signalbox.RoleCI, "R-1"), "fix1", "base1", "")
+	b.checkAt(b.wantDispatch(signalbox.RoleCI, "R-1"), sha("fix1"), sha("base1"), "")
 	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
 	b.merged(b.dispatch(signalbox.RoleMerger))
-	b.checkBaseAt("beef", "")
+	b.checkBaseAt(sha("beef"), "")
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
-	b.do(ObserveBase{Known: "beef", Commit: "base2", Actor: "crew"})
-	b.checkBaseAt("base2", "", "lint")
+	b.do(ObserveBase{Known: sha("beef"), Commit: sha("base2"), Actor: "crew"})
+	b.checkBaseAt(sha("base2"), "", "lint")
 	b.say(dev, "ready_for_review")
-	b.do(ObserveBase{Known: "base2", Commit: "base3", Actor: "crew"})
-	b.checkBaseAt("base3", "the program ruff was not found", "lint")
+	b.do(ObserveBase{Known: sha("base2"), Commit: sha("base3"), Actor: "crew"})
+	b.checkBaseAt(sha("base3"), "the program ruff was not found", "lint")
 	b.answer("B-2", AskedBaseline, "accept, it is an old warning")
-	b.checkAt(b.wantDispatch(signalbox.RoleCI, "t1"), "saved1", "base3", "", "lint")
+	b.checkAt(b.wantDispatch(signalbox.RoleCI, "t1"), sha("saved1"), sha("base3"), "", "lint")
 	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
 	b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
 	b.merged(b.dispatch(signalbox.RoleMerger))
@@ -372,7 +431,7 @@ func steering(b *box) {
 	dev := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	heard := tell("the build machine is slow today")
 	b.do(DeliverMessages{dev.Session, dev.Lease.Epoch, []uint64{heard}})
-	b.sayMore(dev, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: "saved1", Messages: []uint64{first, heard}} })
+	b.sayMore(dev, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: sha("saved1"), Messages: []uint64{first, heard}} })
 	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
 	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
 	b.say(b.wantDispatch(signalbox.RoleAuditor, "t1"), "audit_passed")
@@ -455,7 +514,7 @@ func largeFiles(b *box) {
 	}
 	check := func() {
 		ci := b.wantDispatch(signalbox.RoleCI, "t1")
-		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "commit1", Base: "base1", Large: []string{"out.bin (600.0 MB)"}})
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("commit1"), Base: sha("base1"), Large: []string{"out.bin (600.0 MB)"}})
 	}
 	for range 2 {
 		ready()
@@ -557,13 +616,13 @@ func conversations(b *box) {
 	}
 	one := b.starts(signalbox.RoleDeveloper)
 	talk(one, "0191-a")
-	ends(one, Turn{Interrupted: true, Commit: "c1"})
+	ends(one, Turn{Interrupted: true, Commit: sha("c1")})
 	leaves(one)
 	one = b.dispatch(signalbox.RoleDeveloper)
 	b.do(StartAgent{Session: one.Session, Epoch: one.Lease.Epoch, Agent: one.Agent, Resumes: "0191-a"})
 	talk(one, "0191-a")
 	b.sayMore(one, "expert_request", func(h *ReportSignal) {
-		h.Fields.Expert, h.Turn = "sql", &Turn{Commit: "c2"}
+		h.Fields.Expert, h.Turn = "sql", &Turn{Commit: sha("c2")}
 	})
 	x := b.starts(signalbox.RoleExpert)
 	talk(x, "ses_x")
@@ -573,7 +632,7 @@ func conversations(b *box) {
 	leaves(one) // killed
 	two := b.starts(signalbox.RoleDeveloper)
 	talk(two, "0191-b")
-	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: "c3"} })
+	b.sayMore(two, "ready_for_review", func(h *ReportSignal) { h.Turn = &Turn{Commit: sha("c3")} })
 	three := b.starts(signalbox.RoleDeveloper)
 	talk(three, "0191-c")
 	b.do(Order{What: OrderRetry, Work: three.Work, Actor: "op"})
@@ -585,14 +644,14 @@ func setups(b *box) {
 	b.pass(time.Second)
 	ci := b.wantDispatch(signalbox.RoleCI, "B-1")
 	b.setup(ci, true)
-	b.checkAt(ci, "base1", "base1", "")
+	b.checkAt(ci, sha("base1"), sha("base1"), "")
 	one, two := b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
 	b.setup(one, false)
 	b.setup(two, false)
 	b.try(b.dispatchOf(DispatchRoles()...))
 	b.answer("", AskedSetup, "again, the registry is up")
 	one, two = b.wantDispatch(signalbox.RoleDeveloper, "t1"), b.wantDispatch(signalbox.RoleDeveloper, "t2")
-	b.do(ReportSetup{Session: one.Session, Epoch: one.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: "base1", Passed: true, Millis: 900,
+	b.do(ReportSetup{Session: one.Session, Epoch: one.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: true, Millis: 900,
 		Output: signalbox.Hash{6}, Sandbox: Sandbox{Mode: "off"}, Restored: []string{"package-lock.json"}}})
 	b.setup(two, false)
 	b.say(one, "ready_for_review")
@@ -612,11 +671,11 @@ func setupOfTask(b *box) {
 	b.pass(time.Second)
 	ci := b.wantDispatch(signalbox.RoleCI, "B-1")
 	b.setup(ci, true)
-	b.checkAt(ci, "base1", "base1", "")
+	b.checkAt(ci, sha("base1"), sha("base1"), "")
 	b.say(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "ready_for_review")
 	ci = b.wantDispatch(signalbox.RoleCI, "t1")
 	b.setupFault(ci)
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Base: "base1", Body: signalbox.Hash{7},
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"), Base: sha("base1"), Body: signalbox.Hash{7},
 		Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}}})
 	one := b.wantDispatch(signalbox.RoleDeveloper, "t1")
 	b.wantDispatch(signalbox.RoleDeveloper, "t2")
@@ -628,7 +687,7 @@ func setupOfTask(b *box) {
 func (b *box) setupFault(a Answer) Decision {
 	b.t.Helper()
 	d := b.try(ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Cause: "exit status 1", Body: signalbox.Hash{7}, OfTask: true,
-		Ran: SetupRan{Command: "modules", Commit: "c1", Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}})
+		Ran: SetupRan{Command: "modules", Commit: sha("c1"), Exit: 1, Millis: 1200, Output: signalbox.Hash{5}}})
 	if d.Err != nil {
 		b.t.Fatalf("%v", d.Err)
 	}
@@ -638,7 +697,7 @@ func (b *box) setupFault(a Answer) Decision {
 // setup reports that a setup command ran in a worktree.
 func (b *box) setup(a Answer, passed bool) Decision {
 	b.t.Helper()
-	c := ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: "base1", Passed: passed, Millis: 1200, Output: signalbox.Hash{5}}}
+	c := ReportSetup{Session: a.Session, Epoch: a.Lease.Epoch, Ran: SetupRan{Command: "modules", Commit: sha("base1"), Passed: passed, Millis: 1200, Output: signalbox.Hash{5}}}
 	if !passed {
 		c.Ran.Exit, c.Cause, c.Body = 1, "exit status 1: no route to registry.", signalbox.Hash{7}
 	}

@@ -36,6 +36,8 @@ type Dispatch struct {
 	// ByHand is how many work items, planned or not, may be checked at once for one of those that were opened by hand to be dispatched
 	// to role ci. If it is 0, work that was opened by hand is not dispatched.
 	ByHand int
+	// Machine is the name of the machine on which the crew works, "" if it is the only one.
+	Machine string
 }
 
 func (c Dispatch) decide(d *decider) error {
@@ -67,7 +69,7 @@ func (c Dispatch) decide(d *decider) error {
 }
 
 func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
-	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil}
+	claim := Claim{Role: role, Session: c.Session, Actor: c.Actor, Lease: c.Lease, TTL: c.TTL, Secret: c.Secret, crew: w.Task == nil, machine: c.Machine}
 	if w.Task != nil {
 		claim.agent, _ = d.s.agentFor(role, w.Task.Expert, d.at)
 		d.tryAgent(claim.agent, c.Actor)

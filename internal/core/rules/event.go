@@ -51,6 +51,8 @@ type LeaseGranted struct {
 	Crew bool `json:"crew,omitempty"`
 	// Agent is the agent that the crew is to start.
 	Agent string `json:"agent,omitempty"`
+	// Machine is the name of the machine on which a crew works, if several share the ledger.
+	Machine string `json:"machine,omitempty"`
 }
 
 // LeaseRenewed extends the lease.
@@ -135,6 +137,35 @@ type TurnSignalHeard struct {
 	Body signalbox.Hash `json:"body,omitzero"`
 }
 
+// LedgerMoved records that the ledger continues in another place. It is the last event here: the copy in the other place, which has it
+// too, continues with LedgerContinued.
+type LedgerMoved struct {
+	// Journal is the other place as the setting journal names it, without secrets.
+	Journal string `json:"journal"`
+	// Host is the machine from which the ledger was moved, which has it if Journal is sqlite.
+	Host string `json:"host,omitempty"`
+	// Move is a random id that only the other place has too, until the ledger continues there.
+	Move string `json:"move,omitempty"`
+}
+
+// LedgerContinued records that the ledger continues in this place.
+type LedgerContinued struct {
+	Journal string `json:"journal"`
+	Host    string `json:"host,omitempty"`
+}
+
+// LossAccepted records that a machine continues although the ledger has lost events that it had applied. It changes nothing.
+type LossAccepted struct {
+	// First is the sequence number of the first event that is missing.
+	First uint64 `json:"first"`
+	// Last is that of the last one that the machine had applied.
+	Last uint64 `json:"last"`
+	// Hash is the hash of the last one.
+	Hash signalbox.Hash `json:"hash" blob:"-"`
+	// Host is the machine.
+	Host string `json:"host,omitempty"`
+}
+
 func (BoxOpened) eventType() string             { return TypeBoxOpened }
 func (RulesUpgraded) eventType() string         { return TypeRulesUpgraded }
 func (WorkOpened) eventType() string            { return TypeWorkOpened }
@@ -149,6 +180,9 @@ func (PhaseChanged) eventType() string          { return TypePhaseChanged }
 func (WorkUnblocked) eventType() string         { return TypeWorkUnblocked }
 func (BlobRedacted) eventType() string          { return TypeBlobRedacted }
 func (TurnSignalHeard) eventType() string       { return TypeTurnSignalHeard }
+func (LedgerMoved) eventType() string           { return TypeLedgerMoved }
+func (LedgerContinued) eventType() string       { return TypeLedgerContinued }
+func (LossAccepted) eventType() string          { return TypeLossAccepted }
 
 // ErrNewer means that a newer signalbox wrote the log. This one must not append to it.
 var ErrNewer = errors.New("the ledger was written by a newer signalbox")
@@ -220,6 +254,9 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeWorkUnblocked:         decodeAs[WorkUnblocked],
 	TypeBlobRedacted:          decodeAs[BlobRedacted],
 	TypeTurnSignalHeard:       decodeAs[TurnSignalHeard],
+	TypeLedgerMoved:           decodeAs[LedgerMoved],
+	TypeLedgerContinued:       decodeAs[LedgerContinued],
+	TypeLossAccepted:          decodeAs[LossAccepted],
 	TypePolicySet:             decodeAs[PolicySet],
 	TypePlanOpened:            decodeAs[PlanOpened],
 	TypeTaskPlanned:           decodeAs[TaskPlanned],
@@ -243,6 +280,8 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeBranchMoved:           decodeAs[BranchMoved],
 	TypeConflictFound:         decodeAs[ConflictFound],
 	TypeBaseMoved:             decodeAs[BaseMoved],
+	TypeCommitsStored:         decodeAs[CommitsStored],
+	TypeBundleRejected:        decodeAs[BundleRejected],
 	TypeRemediationNeeded:     decodeAs[RemediationNeeded],
 	TypeBaselineAccepted:      decodeAs[BaselineAccepted],
 	TypeHealthAudited:         decodeAs[HealthAudited],

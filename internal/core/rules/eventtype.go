@@ -16,6 +16,9 @@ const (
 	TypeWorkUnblocked         = "WorkUnblocked"
 	TypeBlobRedacted          = "BlobRedacted"
 	TypeTurnSignalHeard       = "TurnSignalHeard"
+	TypeLedgerMoved           = "LedgerMoved"
+	TypeLedgerContinued       = "LedgerContinued"
+	TypeLossAccepted          = "LossAccepted"
 )
 
 // The types of events of the delivery loop.
@@ -43,6 +46,8 @@ const (
 	TypeBranchMoved           = "BranchMoved"
 	TypeConflictFound         = "ConflictFound"
 	TypeBaseMoved             = "BaseMoved"
+	TypeCommitsStored         = "CommitsStored"
+	TypeBundleRejected        = "BundleRejected"
 	TypeRemediationNeeded     = "RemediationNeeded"
 	TypeBaselineAccepted      = "BaselineAccepted"
 	TypeHealthAudited         = "HealthAudited"

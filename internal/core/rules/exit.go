@@ -13,6 +13,9 @@ import (
 // decide accepts an exit signal with four events in one append: the signal, the completed session, the phase change and
 // the release of the lease.
 func (c Exit) decide(d *decider) error {
+	if err := c.Turn.check(); err != nil {
+		return err
+	}
 	session, err := d.session(c.Session)
 	if err != nil {
 		return err

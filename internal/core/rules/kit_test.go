@@ -2,6 +2,8 @@ package rules
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
@@ -161,4 +163,10 @@ func wantAnswer(t testing.TB, want, got Answer) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
+}
+
+// sha returns the id of a commit, by a name that only the test uses.
+func sha(name string) string {
+	sum := sha1.Sum([]byte(name))
+	return hex.EncodeToString(sum[:])
 }

@@ -83,9 +83,12 @@ func (c Claim) held(d *decider, w *Work, lease *signalbox.Lease) error {
 		"work '%s' is held by session '%s' until %s", w.ID, lease.Session, lease.Expires.Format(time.RFC3339))
 }
 
+// maxMachine is the longest name of a machine, in bytes.
+const maxMachine = 100
+
 func (c Claim) grant(d *decider, w *Work) {
 	expires := d.at.Add(c.TTL)
-	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret, c.Caller.identity(), c.crew, c.agent})
+	epoch := d.record(w.ID, c.Session, c.Actor, LeaseGranted{c.Lease, c.Role, expires, c.Secret, c.Caller.identity(), c.crew, c.agent, sanitize(c.machine, maxMachine)})
 	d.answerLease(w, epoch, &signalbox.Lease{ID: c.Lease, Epoch: epoch, Session: c.Session, Actor: c.Actor, Role: c.Role, Expires: expires})
 }
 

@@ -1,7 +1,9 @@
 package rules
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -262,5 +264,25 @@ func TestReleaseAfterExitIsStale(t *testing.T) {
 	b.do(Exit{Session: "S", Signal: exit("DRAFT", "completed")})
 	if d := b.try(Release{Work: "w", Session: "S", Epoch: epoch}); refusedBy(d.Err) == nil || refusedBy(d.Err).Reason != "stale_lease" {
 		t.Errorf("answered with %+v, %v", d.Answer, d.Err)
+	}
+}
+
+// A lease names the machine of the crew, if there are several.
+func TestLeaseNamesTheMachine(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	d := b.try(Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "s-9", Actor: "crew", Lease: "l-9", Machine: "alpha\x1b" + strings.Repeat("x", 200)})
+	if d.Err != nil {
+		t.Fatal(d.Err)
+	}
+	var granted LeaseGranted
+	for _, e := range d.Events {
+		if e.Type == TypeLeaseGranted {
+			if err := json.Unmarshal(e.Data, &granted); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if want := "alpha " + strings.Repeat("x", maxMachine-6); granted.Machine != want {
+		t.Errorf("machine %q, want %q", granted.Machine, want)
 	}
 }

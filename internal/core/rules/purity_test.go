@@ -122,10 +122,10 @@ func TestImpuritiesAreFound(t *testing.T) {
 // bodies are all types of events.
 var bodies = []body{
 	BoxOpened{}, RulesUpgraded{}, WorkOpened{}, LeaseGranted{}, LeaseRenewed{}, LeaseReleased{}, LeaseExpired{}, SignalHeard{},
-	SignalRefused{}, AgentSessionCompleted{}, PhaseChanged{}, WorkUnblocked{}, BlobRedacted{}, TurnSignalHeard{},
+	SignalRefused{}, AgentSessionCompleted{}, PhaseChanged{}, WorkUnblocked{}, BlobRedacted{}, TurnSignalHeard{}, LedgerMoved{}, LedgerContinued{}, LossAccepted{},
 	PolicySet{}, PlanOpened{}, TaskPlanned{}, TaskReplanned{}, PlanLoaded{}, AgentStarted{}, AgentTurnEnded{}, AgentSpent{},
 	ProgressReported{}, ReworkOrdered{}, IncompleteLogged{}, BlockerAdded{}, TaskExpanded{}, ChecksRan{},
-	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, Delivered{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, RemediationNeeded{}, BaselineAccepted{}, HealthAudited{}, RemediationRetried{},
+	MergeRequested{}, MergeApproved{}, MergePrepared{}, Merged{}, Delivered{}, BranchMoved{}, ConflictFound{}, BaseMoved{}, CommitsStored{}, BundleRejected{}, RemediationNeeded{}, BaselineAccepted{}, HealthAudited{}, RemediationRetried{},
 	RemediationEnded{}, ExpertRequested{}, ExpertAdvised{}, ExpertRegistered{}, SessionParked{}, SessionResumed{},
 	UnknownSignalRecovery{}, AgentSignalFailure{}, AgentFailed{}, RoleLimited{}, AgentUnavailable{}, AgentRestored{}, ConversationOpened{}, SetupRan{}, QuestionAsked{}, QuestionAnswered{},
 	FilesLocked{}, LocksYielded{}, FileWaited{}, OverlapNoted{}, Paused{}, Resumed{}, Cancelled{}, Retried{}, MessageSent{}, MessageDelivered{},

@@ -119,7 +119,7 @@ func TestRetryRefusals(t *testing.T) {
 	b.toApproval("merging")
 	b.do(Order{What: OrderApprove, Work: "merging", Actor: "op"})
 	m := b.wantDispatch(signalbox.RoleMerger, "merging")
-	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
+	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
 	b.toApproval("ready")
 	b.do(OpenWork{Work: "hand", Actor: "op"})
 	for _, tt := range []struct {

@@ -105,9 +105,10 @@ type decider struct {
 	questions, baselines int // how many this decision has asked and opened
 }
 
-// checkLog refuses commands before BoxOpened, and on a log that a newer version of the rules wrote.
+// checkLog refuses commands before BoxOpened, on a log that a newer version of the rules wrote, and on one that was moved away.
 func (d *decider) checkLog(c Command) error {
 	_, opens := c.(OpenBox)
+	_, continues := c.(ContinueLedger)
 	switch {
 	case d.s.rules > Version:
 		return newerRules(d.s.rules)
@@ -116,6 +117,8 @@ func (d *decider) checkLog(c Command) error {
 	case d.s.box == "" && !opens:
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the log is empty: the box was never opened"),
 			Hint: "run signalbox init"}
+	case !continues:
+		return d.s.Moved()
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ var scenarios = append([]scenario{
 	{"secrets", "MCP clients claim with secrets; one without the secret is refused, and the developer cannot review.", leasesWithSecrets},
 	{"long-notes", "Notes of exit signals that are so long that they are stored as blobs, of work opened by hand and of a planned task.", longNotes},
 	{"checks-by-hand", "A crew checks work that was opened by hand: it fails, names a branch that is gone, edits a protected file, passes; then the disk is full.", checksByHand},
+	{"ledger-moved", "The ledger is moved to a database, where a session continues with its lease, and later back to a file.", ledgerMoved},
+	{"loss-accepted", "The database lost events; one machine had applied them, continues without them, and opens the work again.", lossAccepted},
 }, deliveryScenarios...)
 
 type scenario struct {

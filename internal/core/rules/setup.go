@@ -27,6 +27,9 @@ func (c ReportSetup) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
+	if err := checkCommits(c.Ran.Commit); err != nil {
+		return err
+	}
 	ran := c.Ran
 	ran.Epoch, ran.Command, ran.Restored, ran.OfTask = c.Epoch, sanitize(ran.Command, 200), sanitizeSome(ran.Restored), c.OfTask && !ran.Passed
 	d.answer.Seq = d.recordFor(h, ran)

@@ -96,7 +96,7 @@ func TestSetupFailureOfATask(t *testing.T) {
 	if q := b.s.setupQuestion(); q != nil || b.work("t1").Lease == nil {
 		t.Errorf("asked %+v, lease %v", q, b.work("t1").Lease)
 	}
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: "c1", Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}})
+	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c1"), Rows: []CheckRow{{Check: "setup modules", Environment: "local", Exit: 1}}})
 	if w := b.work("t1"); w.Phase != signalbox.PhaseImplementation || w.Task.Counts.Checks != 1 {
 		t.Errorf("it is in %s after %d failures", w.Phase, w.Task.Counts.Checks)
 	}

@@ -95,6 +95,14 @@ type Turn struct {
 	Messages []uint64
 }
 
+// check refuses a turn that names no commit by its full id. A nil turn is valid.
+func (t *Turn) check() error {
+	if t == nil {
+		return nil
+	}
+	return checkCommits(t.Commit)
+}
+
 func (t *Turn) spent() Spent { return t.Spent.estimated(t.Estimated) }
 
 // holder is a session that holds the work it reports about.
@@ -113,6 +121,9 @@ type report struct {
 }
 
 func (c ReportSignal) decide(d *decider) error {
+	if err := c.Turn.check(); err != nil {
+		return err
+	}
 	session, err := d.session(c.Session)
 	if err != nil {
 		return err

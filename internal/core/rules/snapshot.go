@@ -14,7 +14,7 @@ import (
 // A snapshot is the state in binary: every field in the order of the types, numbers as varints, strings after their
 // length. The same walk over the state writes and reads it, so the two cannot disagree. Equal states have equal
 // snapshots. A snapshot is a cache for one version of the program, not an exchange format.
-const snapshotFormat = 6
+const snapshotFormat = 7
 
 // ErrSnapshot means that the data is not a snapshot of this version. Fold the log instead.
 var ErrSnapshot = errors.New("not a snapshot of this version")
@@ -30,7 +30,7 @@ func (s *State) Snapshot() []byte {
 // while the state changes.
 func (s *State) ForSnapshot() *State {
 	return &State{
-		seq: s.seq, time: s.time, box: s.box, rules: s.rules, upgraded: s.upgraded,
+		seq: s.seq, time: s.time, box: s.box, rules: s.rules, upgraded: s.upgraded, moved: s.moved,
 		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
 		turns: slices.Clone(s.turns), delivery: s.delivery,
 	}
@@ -68,6 +68,7 @@ func (w *walker) state(s *State) {
 	list(w, &s.redactions, w.redaction)
 	jsonText(w, &s.delivery)
 	list(w, &s.turns, w.turnRun)
+	jsonText(w, &s.moved)
 	if !w.writing && w.err == nil {
 		s.index(w)
 	}

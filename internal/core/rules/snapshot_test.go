@@ -58,7 +58,7 @@ func filled(t *testing.T, typ reflect.Type, n *int) reflect.Value {
 // A snapshot that forgets a field would give another state after a restart.
 func TestSnapshotHasEveryField(t *testing.T) {
 	n := 0
-	s := &State{seq: 1 << 50, time: t0, box: "box-1", rules: 1, upgraded: 1 << 40}
+	s := &State{seq: 1 << 50, time: t0, box: "box-1", rules: 1, upgraded: 1 << 40, moved: Move{"sqlite", "desk", "m-1", "op", t0, 7}}
 	s.works = filled(t, reflect.TypeFor[[]*Work](), &n).Interface().([]*Work)
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
@@ -77,13 +77,13 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	contents := func(s *State) []any {
-		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.works, s.sessions, s.redactions, s.delivery, s.turns}
+		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.works, s.sessions, s.redactions, s.delivery, s.turns}
 	}
 	if diff := cmp.Diff(contents(s), contents(read), cmp.AllowUnexported(turnRun{})); diff != "" {
 		t.Errorf("after a snapshot (-want +got):\n%s", diff)
 	}
 	fields := reflect.TypeFor[State]().NumField()
-	if want := 23; fields != want {
+	if want := 24; fields != want {
 		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?", fields, want)
 	}
 }

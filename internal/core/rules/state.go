@@ -20,6 +20,7 @@ type State struct {
 	rules int
 	// upgraded is the RulesUpgraded event from which leases have secrets, 0 if there is none.
 	upgraded uint64
+	moved    Move // zero unless the ledger was moved away
 
 	works        []*Work // in the order they were opened
 	workIndex    map[string]int

@@ -177,8 +177,8 @@ func TestReject(t *testing.T) {
 	b.toApproval("t1")
 	d := b.try(Rework{Work: "t1", Text: "wrong colour", Actor: "ann", Reject: true})
 	wantTypes(t, d, "ReworkOrdered t1", "PhaseChanged t1")
-	wantBody(t, d, ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: "wrong colour", Commit: "c0ffee"})
-	if d.Answer.Commit != "c0ffee" || d.Events[0].Actor != "ann" {
+	wantBody(t, d, ReworkOrdered{Cause: FindingHuman, Count: 1, Summary: "wrong colour", Commit: sha("c0ffee")})
+	if d.Answer.Commit != sha("c0ffee") || d.Events[0].Actor != "ann" {
 		t.Errorf("answer %+v, actor %s", d.Answer, d.Events[0].Actor)
 	}
 	wantRefused(t, b.try(Rework{Work: "t1", Text: "again", Actor: "ann", Reject: true}),
@@ -223,9 +223,9 @@ func TestReworkDuringMerge(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	b.toApproval("t1")
 	m := b.wantDispatch(signalbox.RoleMerger, "t1")
-	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
+	b.do(PrepareMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
 	wantRefused(t, b.try(Rework{Work: "t1", Text: "stop", Actor: "ann"}), refused{Code: signalbox.CodeConflict, Msg: "work 't1' is being merged"})
-	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: "beef", Before: b.s.Base()})
+	b.do(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Commit: sha("beef"), Before: b.s.Base()})
 	b.wantPhase("t1", signalbox.PhaseCompleted)
 }
 

@@ -59,6 +59,8 @@ type Task struct {
 	Saved *SavedWork `json:"saved,omitempty"`
 	// Delivered is where the work was delivered, nil if it was not. It stays when the work comes back.
 	Delivered *DeliveredTask `json:"delivered,omitempty"`
+	// Stored are its commits that are in bundles, for other machines.
+	Stored []StoredCommit `json:"stored,omitempty"`
 	// Merge is the merge that was about to take place.
 	Merge *PreparedMerge `json:"merge,omitempty"`
 	// Conflict is the conflict with the base that the author must resolve, nil if there is none.

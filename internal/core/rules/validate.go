@@ -23,7 +23,17 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 	if _, opens := body.(BoxOpened); opens != (s.seq == 0) {
 		return "a log has BoxOpened once, as its first event"
 	}
+	if fault := s.moveFault(body); fault != "" {
+		return fault
+	}
 	switch b := body.(type) {
+	case LedgerMoved, LedgerContinued:
+		return ""
+	case LossAccepted:
+		if b.First == 0 || b.Last < b.First {
+			return fmt.Sprintf("there are no events from %d to %d", b.First, b.Last)
+		}
+		return ""
 	case BoxOpened:
 		if b.Rules < 1 {
 			return fmt.Sprintf("there are no rules of version %d", b.Rules)
@@ -47,7 +57,7 @@ func (s *State) fault(e *signalbox.Event, body body) string {
 		return s.planFault(e, b)
 	case PolicySet, PlanOpened, PlanLoaded, RoleLimited, AgentUnavailable, AgentRestored, BaseMoved:
 		return s.runFault(b)
-	case Paused, Resumed, Cancelled, Retried, QuestionAsked, QuestionAnswered:
+	case Paused, Resumed, Cancelled, Retried, QuestionAsked, QuestionAnswered, CommitsStored, BundleRejected:
 		if e.Work == "" {
 			return s.runFault(b)
 		}

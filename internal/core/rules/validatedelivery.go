@@ -84,6 +84,10 @@ func (s *State) runFault(body body) string {
 		if b.From != s.delivery.Base || b.To == "" || b.To == b.From {
 			return fmt.Sprintf("the base is at %q", s.delivery.Base)
 		}
+	case CommitsStored:
+		return s.storedFault("", b)
+	case BundleRejected:
+		return s.rejectedFault("", b)
 	}
 	return ""
 }
@@ -121,6 +125,13 @@ func (s *State) taskFault(e *signalbox.Event, body body, w *Work) string {
 		return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 	case ConflictFound:
 		return conflictFault(e, w, b)
+	case CommitsStored:
+		if w.Phase == signalbox.PhaseCompleted && s.storedCommit(w.ID, b.Commit) == nil {
+			return "it is completed"
+		}
+		return s.storedFault(w.ID, b)
+	case BundleRejected:
+		return s.rejectedFault(w.ID, b)
 	case Delivered:
 		return s.deliveryFault(e, w, b)
 	case Merged:

@@ -1,0 +1,99 @@
+package rules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"signalbox"
+)
+
+// ErrMoved means that the ledger continues in another place. Nothing more can be written here.
+var ErrMoved = errors.New("the ledger was moved")
+
+// JournalSQLite is the Journal of a ledger in the folder of a box, which only its machine has.
+const JournalSQLite = "sqlite"
+
+// Move says where a ledger continues.
+type Move struct {
+	// Journal, Host and ID are those of LedgerMoved.
+	Journal, Host, ID string
+	Actor             string
+	At                time.Time
+	Seq               uint64
+}
+
+// MoveLedger ends the ledger here, because a copy of it continues elsewhere.
+type MoveLedger struct {
+	// Journal, Host and Move are those of LedgerMoved.
+	Journal, Host, Move, Actor string
+}
+
+// ContinueLedger continues a ledger that was moved: in the copy elsewhere or, if the move is cancelled, here. Whoever sends it makes sure that it is
+// sent to one of them only.
+type ContinueLedger struct {
+	Journal, Host, Actor string
+}
+
+func (c MoveLedger) decide(d *decider) error {
+	if err := cmp.Or(checkPlace(c.Journal, c.Host, c.Actor), checkIDs("move", c.Move)); err != nil {
+		return err
+	}
+	d.answer.Seq = d.record("", "", c.Actor, LedgerMoved{c.Journal, c.Host, c.Move})
+	return nil
+}
+
+func (c ContinueLedger) decide(d *decider) error {
+	if err := checkPlace(c.Journal, c.Host, c.Actor); err != nil {
+		return err
+	}
+	if _, moved := d.s.LastMove(); !moved {
+		return refusef(signalbox.CodeConflict, "nothing needs to be done", "the ledger was not moved away from here")
+	}
+	d.answer.Seq = d.record("", "", c.Actor, LedgerContinued{c.Journal, c.Host})
+	return nil
+}
+
+func checkPlace(journal, host, actor string) error {
+	return cmp.Or(checkIDs("actor", actor), requireText("journal", journal), checkText("host", host))
+}
+
+// LastMove returns where the ledger continues, and whether it was moved away.
+func (s *State) LastMove() (Move, bool) { return s.moved, s.moved.Seq != 0 }
+
+// Moved returns an error that matches ErrMoved if the ledger was moved away: it says where to.
+func (s *State) Moved() error {
+	m, moved := s.LastMove()
+	switch {
+	case !moved:
+		return nil
+	case m.Journal == JournalSQLite:
+		return refusef(signalbox.CodeFailed, "only that machine can use it now; to share it again, run signalbox ledger migrate there",
+			"%w into the folder of the box on %s, by %s", ErrMoved, cmp.Or(m.Host, "one machine"), m.Actor)
+	}
+	user := ""
+	if strings.Contains(m.Journal, "@") || strings.Contains(m.Journal, "user=") { // the one of the machine that moved it, which may have more rights
+		user = ", with this machine's own user"
+	}
+	return refusef(signalbox.CodeFailed, fmt.Sprintf("write journal: %q into .signalbox/signalbox.yaml on this machine%s, and start again", m.Journal, user),
+		"%w to %s, by %s", ErrMoved, m.Journal, m.Actor)
+}
+
+// moveFault returns why an event cannot follow in a ledger that was moved, or why it cannot be continued, or "".
+func (s *State) moveFault(body body) string {
+	_, moved := s.LastMove()
+	switch body.(type) {
+	case LedgerContinued:
+		if !moved {
+			return "the ledger was not moved"
+		}
+	case RulesUpgraded: // comes before LedgerContinued
+	default:
+		if moved {
+			return "the ledger was moved by the event before it"
+		}
+	}
+	return ""
+}
