@@ -22,7 +22,7 @@ var blobTests = map[string]func(*testing.T, *log){
 	"BlobReaderFails":     testBlobReader,
 }
 
-func put(t *testing.T, j journal.Journal, content []byte) signalbox.Hash {
+func put(t *testing.T, j journal.Log, content []byte) signalbox.Hash {
 	t.Helper()
 	digest, err := j.PutBlob(testContext(t), bytes.NewReader(content))
 	if err != nil {
@@ -34,7 +34,7 @@ func put(t *testing.T, j journal.Journal, content []byte) signalbox.Hash {
 	return digest
 }
 
-func wantBlob(t *testing.T, j journal.Journal, digest signalbox.Hash, want []byte) {
+func wantBlob(t *testing.T, j journal.Log, digest signalbox.Hash, want []byte) {
 	t.Helper()
 	r, err := j.GetBlob(testContext(t), digest)
 	if err != nil {
@@ -51,7 +51,7 @@ func wantBlob(t *testing.T, j journal.Journal, digest signalbox.Hash, want []byt
 }
 
 // wantParts reads parts of a blob.
-func wantParts(t *testing.T, j journal.Journal, digest signalbox.Hash, want []byte) {
+func wantParts(t *testing.T, j journal.Log, digest signalbox.Hash, want []byte) {
 	t.Helper()
 	blob, err := j.OpenBlob(testContext(t), digest)
 	if err != nil {
@@ -72,7 +72,7 @@ func wantParts(t *testing.T, j journal.Journal, digest signalbox.Hash, want []by
 	}
 }
 
-func wantNoBlob(t *testing.T, j journal.Journal, digest signalbox.Hash) {
+func wantNoBlob(t *testing.T, j journal.Log, digest signalbox.Hash) {
 	t.Helper()
 	r, err := j.GetBlob(testContext(t), digest)
 	if err == nil {
@@ -138,7 +138,7 @@ func testBlobDamage(t *testing.T, l *log) {
 }
 
 func testBlobConcurrent(t *testing.T, l *log) {
-	handles := []journal.Journal{l.open(t), l.open(t)}
+	handles := []journal.Log{l.open(t), l.open(t)}
 	content := bytes.Repeat([]byte("the same "), 10_000)
 	digest := signalbox.Hash(sha256.Sum256(content))
 	var wg sync.WaitGroup

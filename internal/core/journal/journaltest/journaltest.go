@@ -1,4 +1,4 @@
-// Package journaltest is the conformance suite of journal.Journal, which every driver must pass: see Run. It does not depend on how
+// Package journaltest is the conformance suite of journal.Log and journal.Journal, which every driver must pass: see Run. It does not depend on how
 // a driver stores data. It is for tests only.
 package journaltest
 
@@ -20,16 +20,19 @@ import (
 // Log is a log under test, initially empty.
 type Log struct {
 	// Open opens the log again, as another process would. The suite closes what it opens.
-	Open func(t testing.TB) journal.Journal
+	Open func(t testing.TB) journal.Log
 
 	// AppendAndKill runs a process that calls AppendForever on the log, and kills it after a number of acknowledged events; use
 	// KillAfter. It returns the sequence number of the last acknowledged event. Nil skips the tests that need it.
 	AppendAndKill func(t testing.TB, events int) uint64
 
+	// ChangeLeader makes another server answer from now on. Nil means that there is only one.
+	ChangeLeader func(t testing.TB)
+
 	// DamageBlob changes the stored bytes of a blob without using the journal. Nil skips the tests that need it.
 	DamageBlob func(t testing.TB, digest signalbox.Hash)
 
-	// DamageSnapshot changes a stored byte of the snapshot. Nil skips the tests that need it.
+	// DamageSnapshot changes a stored byte of the snapshot of a journal.Journal. Nil skips the tests that need it.
 	DamageSnapshot func(t testing.TB)
 }
 
@@ -56,7 +59,7 @@ type log struct {
 }
 
 // open opens the log and closes it when the test ends.
-func (l *log) open(t *testing.T) journal.Journal {
+func (l *log) open(t *testing.T) journal.Log {
 	t.Helper()
 	j := l.Open(t)
 	t.Cleanup(func() {
@@ -68,7 +71,7 @@ func (l *log) open(t *testing.T) journal.Journal {
 }
 
 // grow appends and returns n events, and fails the test on an error.
-func (l *log) grow(t *testing.T, j journal.Journal, n int) []signalbox.Event {
+func (l *log) grow(t *testing.T, j journal.Log, n int) []signalbox.Event {
 	t.Helper()
 	events := l.chain.peek(n)
 	l.append(t, j, events)
@@ -76,7 +79,7 @@ func (l *log) grow(t *testing.T, j journal.Journal, n int) []signalbox.Event {
 }
 
 // append appends events, and fails the test on an error.
-func (l *log) append(t *testing.T, j journal.Journal, events []signalbox.Event) {
+func (l *log) append(t *testing.T, j journal.Log, events []signalbox.Event) {
 	t.Helper()
 	if err := j.Append(testContext(t), l.chain.seq, events); err != nil {
 		t.Fatalf("append %d events after %d: %v", len(events), l.chain.seq, err)
@@ -97,7 +100,7 @@ func (l *log) verify(t *testing.T) {
 }
 
 // readAll reads the events that follow the event after, in pieces of an odd size.
-func readAll(t testing.TB, j journal.Journal, after uint64) (events []signalbox.Event) {
+func readAll(t testing.TB, j journal.Log, after uint64) (events []signalbox.Event) {
 	t.Helper()
 	for {
 		piece, err := j.Read(testContext(t), after, 997)
@@ -135,7 +138,7 @@ func sameEvent(a, b signalbox.Event) bool {
 		a.Actor == b.Actor && bytes.Equal(a.Data, b.Data) && a.Prev == b.Prev && a.Hash == b.Hash
 }
 
-func wantHead(t testing.TB, j journal.Journal, want uint64) {
+func wantHead(t testing.TB, j journal.Log, want uint64) {
 	t.Helper()
 	if head, err := j.Head(testContext(t)); err != nil || head != want {
 		t.Errorf("head is %d, %v; want %d", head, err, want)

@@ -3,6 +3,7 @@ package journaltest
 import (
 	"bytes"
 	"math"
+	"sync"
 	"testing"
 
 	"signalbox"
@@ -14,6 +15,8 @@ var readTests = map[string]func(*testing.T, *log){
 	"ReadOfAnEmptyLog":     testReadEmpty,
 	"ReadAcrossHandles":    testReadAcross,
 	"ReadOfLargeEvents":    testReadLarge,
+	"ReadOwnAppends":       testReadOwn,
+	"ReadNeverStepsBack":   testReadMonotonic,
 }
 
 func testRead(t *testing.T, l *log) {
@@ -89,4 +92,81 @@ func testReadLarge(t *testing.T, l *log) {
 	}
 	wantEvents(t, got, want[:len(got)])
 	wantEvents(t, readAll(t, j, 0), want)
+}
+
+// rounds calls f, and lets another server lead before some calls.
+func (l *log) rounds(t *testing.T, f func()) {
+	t.Helper()
+	for i := range 40 {
+		if i%10 == 5 && l.ChangeLeader != nil {
+			l.ChangeLeader(t)
+		}
+		f()
+	}
+}
+
+// testReadOwn checks that one read has everything that the same handle appended, or whose number its Head returned, and that Head has it too.
+func testReadOwn(t *testing.T, l *log) {
+	writer, reader := l.open(t), l.open(t)
+	var want []signalbox.Event
+	l.rounds(t, func() {
+		want = append(want, l.grow(t, writer, 1+len(want)%3)...)
+		wantOne(t, writer, 0, want)
+		wantHead(t, reader, l.chain.seq)
+		wantOne(t, reader, 0, want)
+		wantOne(t, reader, l.chain.seq-1, want[len(want)-1:])
+		wantHead(t, writer, l.chain.seq)
+		writer, reader = reader, writer
+	})
+}
+
+// wantOne checks that one read returns these events.
+func wantOne(t *testing.T, j journal.Log, after uint64, want []signalbox.Event) {
+	t.Helper()
+	got, err := j.Read(testContext(t), after, math.MaxInt)
+	if err != nil || len(got) != len(want) {
+		t.Fatalf("one read after %d has %d events, %v; want %d", after, len(got), err, len(want))
+	}
+	wantEvents(t, got, want)
+}
+
+// testReadMonotonic checks that no read and no head steps back behind an earlier one of the same handle, while others append.
+func testReadMonotonic(t *testing.T, l *log) {
+	writers := []journal.Log{l.open(t), l.open(t)}
+	var (
+		readers sync.WaitGroup
+		stop    = make(chan struct{})
+	)
+	for range 2 {
+		j := l.open(t)
+		readers.Go(func() {
+			for seen := uint64(0); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				after := seen - min(seen, 20)
+				events, err := j.Read(testContext(t), after, math.MaxInt)
+				last := after + uint64(len(events))
+				if err != nil || last < seen {
+					t.Errorf("a read ends at event %d, %v; %d was seen before", last, err, seen)
+					return
+				}
+				seen = last
+				head, err := j.Head(testContext(t))
+				if err != nil || head < seen {
+					t.Errorf("head is %d, %v; %d was seen before", head, err, seen)
+					return
+				}
+				seen = head
+			}
+		})
+	}
+	l.rounds(t, func() {
+		l.grow(t, writers[0], 1)
+		writers[0], writers[1] = writers[1], writers[0]
+	})
+	close(stop)
+	readers.Wait()
 }

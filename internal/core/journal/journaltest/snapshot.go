@@ -20,8 +20,18 @@ var snapshotTests = map[string]func(*testing.T, *log){
 	"SnapshotDamageIsNoResult": testSnapshotDamage,
 }
 
+// openJournal opens a log that has a snapshot. It skips the test if it has none.
+func (l *log) openJournal(t *testing.T) journal.Journal {
+	t.Helper()
+	j, ok := l.open(t).(journal.Journal)
+	if !ok {
+		t.Skip("the log has no snapshot")
+	}
+	return j
+}
+
 func testSnapshotNone(t *testing.T, l *log) {
-	_, err := l.open(t).LoadSnapshot(testContext(t))
+	_, err := l.openJournal(t).LoadSnapshot(testContext(t))
 	wantError(t, "load where none was saved", err, journal.ErrNoSnapshot)
 }
 
@@ -44,18 +54,18 @@ func wantSnapshot(t *testing.T, j journal.Journal, want journal.Snapshot) {
 }
 
 func testSnapshot(t *testing.T, l *log) {
-	a, b := l.open(t), l.open(t)
+	a, b := l.openJournal(t), l.openJournal(t)
 	for i, state := range [][]byte{nil, []byte("state"), {0}, bytes.Repeat([]byte("large "), 500_000)} {
 		s := journal.Snapshot{Seq: uint64(i) + 1, Hash: signalbox.Hash{1, byte(i)}, State: state}
 		save(t, a, s)
 		wantSnapshot(t, a, s)
 		wantSnapshot(t, b, s)
-		wantSnapshot(t, l.open(t), s)
+		wantSnapshot(t, l.openJournal(t), s)
 	}
 }
 
 func testSnapshotNewest(t *testing.T, l *log) {
-	j := l.open(t)
+	j := l.openJournal(t)
 	old := journal.Snapshot{Seq: 7, State: []byte("old")}
 	newer := journal.Snapshot{Seq: 8, State: []byte("newer")}
 	save(t, j, newer)
@@ -64,7 +74,7 @@ func testSnapshotNewest(t *testing.T, l *log) {
 }
 
 func testSnapshotConcurrent(t *testing.T, l *log) {
-	handles := []journal.Journal{l.open(t), l.open(t)}
+	handles := []journal.Journal{l.openJournal(t), l.openJournal(t)}
 	var wg sync.WaitGroup
 	for i := range 20 {
 		wg.Go(func() {
@@ -84,7 +94,7 @@ func testSnapshotConcurrent(t *testing.T, l *log) {
 
 // testSnapshotForeign saves a snapshot of another log: the engine detects that, not the journal.
 func testSnapshotForeign(t *testing.T, l *log) {
-	j := l.open(t)
+	j := l.openJournal(t)
 	l.grow(t, j, 2)
 	s := journal.Snapshot{Seq: 1000, Hash: signalbox.Hash{9}, State: []byte("of another log")}
 	save(t, j, s)
@@ -96,7 +106,7 @@ func testSnapshotDamage(t *testing.T, l *log) {
 	if l.DamageSnapshot == nil {
 		t.Skip("the driver has no DamageSnapshot")
 	}
-	j := l.open(t)
+	j := l.openJournal(t)
 	save(t, j, journal.Snapshot{Seq: 9, State: []byte("state")})
 	l.DamageSnapshot(t)
 	_, err := j.LoadSnapshot(testContext(t))

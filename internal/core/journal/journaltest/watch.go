@@ -29,7 +29,7 @@ type watched struct {
 }
 
 // watch starts a watch, which ends with the test.
-func watch(t *testing.T, j journal.Journal, after uint64) *watched {
+func watch(t *testing.T, j journal.Log, after uint64) *watched {
 	ctx, cancel := context.WithCancel(testContext(t))
 	w := &watched{make(chan signalbox.Event, 100), make(chan error, 1), cancel}
 	var wg sync.WaitGroup
@@ -92,7 +92,7 @@ func testWatchFrom(t *testing.T, l *log) {
 func testWatchAcross(t *testing.T, l *log) {
 	a, b, c := l.open(t), l.open(t), l.open(t)
 	watches := []*watched{watch(t, a, 0), watch(t, b, 0), watch(t, c, 0)}
-	for _, writer := range []journal.Journal{a, b, c, c, b, a} {
+	for _, writer := range []journal.Log{a, b, c, c, b, a} {
 		events := l.grow(t, writer, 2)
 		for _, w := range watches {
 			w.want(t, events)
@@ -101,7 +101,7 @@ func testWatchAcross(t *testing.T, l *log) {
 }
 
 func testWatchMany(t *testing.T, l *log) {
-	handles := []journal.Journal{l.open(t), l.open(t)}
+	handles := []journal.Log{l.open(t), l.open(t)}
 	var watches []*watched
 	for i := range 30 {
 		watches = append(watches, watch(t, handles[i%2], 0))

@@ -2,14 +2,14 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // insertQuery says OR ROLLBACK because of the cost of the default, see triggers.
@@ -18,14 +18,14 @@ const insertQuery = "INSERT OR ROLLBACK INTO events (seq, time, type, work, sess
 // Append stores the events in one transaction, and returns when it is synced. An append of no events only compares expected
 // with the log. If COMMIT fails for another reason than a full disk, it is unknown whether the events were stored.
 func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
-	err := validate(expected, events)
+	err := driver.Validate(expected, events)
 	if err == nil {
-		err = j.enter(ctx)
+		err = j.calls.Enter(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("append after %d: %w: %w", expected, journal.ErrNotStored, err)
 	}
-	defer j.leave()
+	defer j.calls.Leave()
 	if err := j.append(ctx, expected, events); err != nil {
 		return fmt.Errorf("append after %d: %w", expected, explain(err))
 	}
@@ -97,15 +97,10 @@ func (c *conn) checkInPlace() error {
 // checkNext returns an error unless the events continue the stored log.
 func (c *conn) checkNext(expected uint64, events []signalbox.Event) error {
 	seq, hash, err := c.last()
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case seq != expected:
-		return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, seq)
-	case len(events) > 0 && events[0].Prev != hash:
-		return usageError("event %d continues %v, but event %d has hash %v", events[0].Seq, events[0].Prev, seq, hash)
 	}
-	return nil
+	return driver.CheckNext(seq, hash, expected, events)
 }
 
 func (c *conn) insertEvent(e *signalbox.Event) error {
@@ -113,7 +108,7 @@ func (c *conn) insertEvent(e *signalbox.Event) error {
 	if data == nil {
 		data = []byte{} // the driver stores nil as NULL
 	}
-	for i, value := range [...]driver.Value{int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, data, e.Prev[:], e.Hash[:]} {
+	for i, value := range [...]sqldriver.Value{int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, data, e.Prev[:], e.Hash[:]} {
 		c.row[i].Value = value
 	}
 	result, err := c.insert.ExecContext(context.Background(), c.row[:])
@@ -124,35 +119,4 @@ func (c *conn) insertEvent(e *signalbox.Event) error {
 		return damaged(fmt.Errorf("event %d was not stored: the schema was changed", e.Seq))
 	}
 	return nil
-}
-
-// validate returns an error unless the events follow expected and each other and are within the limits of package journal.
-func validate(expected uint64, events []signalbox.Event) error {
-	if len(events) > journal.MaxAppend {
-		return usageError("%d events at once, limit %d", len(events), journal.MaxAppend)
-	}
-	for i := range events {
-		e := &events[i]
-		size := eventBytes(e)
-		switch {
-		case e.Seq != expected+1+uint64(i):
-			return usageError("event %d is in the place of event %d", e.Seq, expected+1+uint64(i))
-		case i > 0 && e.Prev != events[i-1].Hash:
-			return usageError("event %d does not continue the previous event", e.Seq)
-		case size > journal.MaxEventBytes:
-			return usageError("event %d has %d bytes, limit %d", e.Seq, size, journal.MaxEventBytes)
-		case !time.Unix(0, e.Time.UnixNano()).Equal(e.Time):
-			return usageError("event %d has the year %d, which is out of range", e.Seq, e.Time.Year())
-		}
-	}
-	return nil
-}
-
-// eventBytes returns the size of an event that journal.MaxEventBytes limits.
-func eventBytes(e *signalbox.Event) int {
-	return len(e.Type) + len(e.Work) + len(e.Session) + len(e.Actor) + len(e.Data)
-}
-
-func usageError(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf(format, args...)}
 }

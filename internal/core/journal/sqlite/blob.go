@@ -22,9 +22,9 @@ const orphanAge = 24 * time.Hour
 
 // PutBlob stores the bytes of r in a file named by their SHA-256.
 func (j *Journal) PutBlob(ctx context.Context, r io.Reader) (digest signalbox.Hash, err error) {
-	if err = j.enter(ctx); err == nil {
+	if err = j.calls.Enter(ctx); err == nil {
 		digest, err = j.putBlob(ctx, r)
-		j.leave()
+		j.calls.Leave()
 	}
 	if err != nil {
 		return signalbox.Hash{}, fmt.Errorf("put a blob: %w", explain(err))
@@ -108,9 +108,9 @@ func (r readerFunc) Read(p []byte) (int, error) { return r(p) }
 
 // GetBlob reads the blob once to verify it, and returns it from the start.
 func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCloser, error) {
-	err := j.enter(ctx)
+	err := j.calls.Enter(ctx)
 	if err == nil {
-		defer j.leave()
+		defer j.calls.Leave()
 		var file *os.File
 		if file, err = openBlob(j.blobPath(digest), digest); err == nil {
 			return file, nil
@@ -121,9 +121,9 @@ func (j *Journal) GetBlob(ctx context.Context, digest signalbox.Hash) (io.ReadCl
 
 // OpenBlob opens a blob for reading parts of it.
 func (j *Journal) OpenBlob(ctx context.Context, digest signalbox.Hash) (journal.Blob, error) {
-	err := j.enter(ctx)
+	err := j.calls.Enter(ctx)
 	if err == nil {
-		defer j.leave()
+		defer j.calls.Leave()
 		var file *os.File
 		if file, err = openBlobFile(j.blobPath(digest)); err == nil {
 			var info os.FileInfo
@@ -184,9 +184,9 @@ func openBlob(path string, digest signalbox.Hash) (*os.File, error) {
 
 // DeleteBlob destroys the bytes of a blob.
 func (j *Journal) DeleteBlob(ctx context.Context, digest signalbox.Hash) error {
-	err := j.enter(ctx)
+	err := j.calls.Enter(ctx)
 	if err == nil {
-		defer j.leave()
+		defer j.calls.Leave()
 		if j.opts.ReadOnly {
 			err = errReadOnly
 		} else {

@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // TestExplain covers the result codes that the other tests cannot cause.
@@ -49,7 +50,7 @@ func TestExplain(t *testing.T) {
 	if plain := errors.New("x"); explain(plain) != plain || explain(nil) != nil {
 		t.Error("an error without a remedy was explained")
 	}
-	if e := fmt.Errorf("outer: %w", usageError("x")); explain(e) != e {
+	if e := fmt.Errorf("outer: %w", driver.UsageError("x")); explain(e) != e {
 		t.Error("an error that says itself what to do was explained again")
 	}
 }

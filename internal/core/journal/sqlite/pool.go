@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"signalbox/internal/core/journal/driver"
 )
 
 // pool is a fixed number of connections, each used by one caller at a time.
@@ -34,7 +36,7 @@ func (p pool) close() (err error) {
 // with calls use with a connection, repeatedly while the database is busy, so use must be idempotent. A connection that failed
 // is closed, because SQLite's cached state of the files may be wrong.
 func (j *Journal) with(ctx context.Context, p pool, use func(*conn) error) error {
-	c, err := await(ctx, j, p.slots)
+	c, err := driver.Await(ctx, j.calls, p.slots)
 	if err != nil {
 		return err
 	}
@@ -73,7 +75,7 @@ func (j *Journal) retryBusy(ctx context.Context, try func() error) error {
 		return err
 	}
 	for deadline := time.Now().Add(j.opts.busyTimeout); isBusy(err) && time.Now().Before(deadline); err = try() {
-		if _, err := await(ctx, j, time.After(retryPause)); err != nil {
+		if _, err := driver.Await(ctx, j.calls, time.After(retryPause)); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/durable"
+
+	"signalbox/internal/core/journal/driver"
 )
 
 // queue admits one writer at a time: callers in this process take a token, and processes take an advisory lock on a file, which
@@ -44,7 +46,7 @@ func (q *queue) close() error {
 
 // enter waits for the caller's turn. If it returns nil, the caller must call leave.
 func (q *queue) enter(ctx context.Context, j *Journal) (err error) {
-	if _, err := await(ctx, j, q.turn); err != nil {
+	if _, err := driver.Await(ctx, j.calls, q.turn); err != nil {
 		return err
 	}
 	defer func() {
@@ -68,7 +70,7 @@ func (q *queue) lock(ctx context.Context, j *Journal) error {
 	locked := make(chan error, 1)
 	file := q.file
 	go func() { locked <- durable.LockFile(file) }()
-	lockErr, err := await(turn, j, locked)
+	lockErr, err := driver.Await(turn, j.calls, locked)
 	if err == nil {
 		return lockErr
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 	"signalbox/internal/durable"
 )
 
@@ -94,7 +95,7 @@ func TestCloseEndsWaiting(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 {
-		if err := <-ended; !errors.Is(err, errClosed) || !errors.Is(err, journal.ErrNotStored) {
+		if err := <-ended; !errors.Is(err, driver.ErrClosed) || !errors.Is(err, journal.ErrNotStored) {
 			t.Errorf("an append that waited when the journal was closed: %v", err)
 		}
 	}

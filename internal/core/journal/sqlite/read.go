@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
+	sqldriver "database/sql/driver"
 	"fmt"
 	"math"
 	"time"
@@ -11,6 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 // readQuery has no LIMIT, because SQLite would prepare it again for each value; the reader stops by itself.
@@ -29,10 +30,10 @@ func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbo
 
 // read is Read that stops when the events have at least a number of bytes.
 func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
-	if err := j.enter(ctx); err != nil {
+	if err := j.calls.Enter(ctx); err != nil {
 		return nil, fmt.Errorf("read after %d: %w", after, err)
 	}
-	defer j.leave()
+	defer j.calls.Leave()
 	if limit <= 0 || after >= math.MaxInt64 {
 		return nil, nil
 	}
@@ -48,10 +49,10 @@ func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (eve
 
 // Head returns the sequence number of the last event.
 func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
-	if err := j.enter(ctx); err != nil {
+	if err := j.calls.Enter(ctx); err != nil {
 		return 0, fmt.Errorf("read the head: %w", err)
 	}
-	defer j.leave()
+	defer j.calls.Leave()
 	err = j.onReader(ctx, func(c *conn) (err error) {
 		seq, _, err = c.last()
 		return err
@@ -67,9 +68,9 @@ func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (even
 	if after == 0 {
 		from = math.MinInt64 // detect rows before the first event
 	}
-	args := []driver.NamedValue{{Ordinal: 1, Value: from}}
+	args := []sqldriver.NamedValue{{Ordinal: 1, Value: from}}
 	var (
-		row  [9]driver.Value
+		row  [9]sqldriver.Value
 		next = after + 1
 	)
 	err = query(c.read, args, row[:], func() (bool, error) {
@@ -77,9 +78,9 @@ func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (even
 		if err == nil && e.Seq != next {
 			err = fmt.Errorf("it is missing, the next one is %d", row[0])
 		}
-		size := eventBytes(&e)
+		size := driver.EventBytes(&e)
 		if err == nil && size > journal.MaxEventBytes {
-			err = errTooLarge
+			err = driver.ErrTooLarge
 		}
 		if err != nil {
 			return false, damaged(fmt.Errorf("event %d: %w", next, err))
@@ -93,15 +94,13 @@ func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (even
 		return len(events) < limit && bytes > 0, nil
 	})
 	if sqliteCode(err) == sqlite3.SQLITE_TOOBIG {
-		err = damaged(fmt.Errorf("event %d: %w", next, errTooLarge))
+		err = damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 	}
 	return events, err
 }
 
-var errTooLarge = fmt.Errorf("it has more than %d bytes, the maximum size of an event", journal.MaxEventBytes)
-
 // scanEvent converts a row of readQuery to an event.
-func scanEvent(row *[9]driver.Value) (e signalbox.Event, err error) {
+func scanEvent(row *[9]sqldriver.Value) (e signalbox.Event, err error) {
 	text := func(column int) string {
 		s, ok := row[column].(string)
 		if !ok {

@@ -26,6 +26,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
 )
 
 const (
@@ -77,20 +78,16 @@ type Journal struct {
 	appends   queue
 	snapshots queue // for SaveSnapshot
 	wake      *os.File
-	head      headNotifier
+	head      *driver.Head
 	folders   sync.Map // folders of blobs whose names are durable
 
 	close    func() error  // closeOnce, once
-	closing  chan struct{} // closed when Close is called
-	mu       sync.Mutex    // guards closed, watching, and calls.Add against calls.Wait
-	closed   bool
-	watching bool           // watchOthers runs
-	calls    sync.WaitGroup // calls in progress, and watchOthers
+	calls    *driver.Calls // in progress, and watchOthers
+	mu       sync.Mutex
+	watching bool // watchOthers runs; guarded by mu
 }
 
 var _ journal.Journal = (*Journal)(nil)
-
-var errClosed = errors.New("the journal is closed")
 
 // Open opens the journal in dir, which must exist. A nil opts is the zero value.
 func Open(ctx context.Context, dir string, opts *Options) (*Journal, error) {
@@ -121,8 +118,8 @@ func newJournal(dir string, opts *Options) (*Journal, error) {
 		log:       opts.Logger,
 		appends:   newQueue(filepath.Join(dir, queueFile)),
 		snapshots: newQueue(filepath.Join(dir, snapshotLockFile)),
-		head:      headNotifier{changed: make(chan struct{})},
-		closing:   make(chan struct{}),
+		head:      driver.NewHead(),
+		calls:     driver.NewCalls(),
 	}
 	j.close = sync.OnceValue(j.closeOnce)
 	j.writer = newPool(1, func() (*conn, error) { return dial(j.path(ledgerFile), accessWrite, j.opts.maxPages) })
@@ -171,32 +168,12 @@ func (j *Journal) open(ctx context.Context) (err error) {
 // noop is used to test whether a connection can be opened.
 func noop(*conn) error { return nil }
 
-// enter registers a call, unless the journal is closed or ctx is done. The caller calls leave at its end.
-func (j *Journal) enter(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.closed {
-		return errClosed
-	}
-	j.calls.Add(1)
-	return nil
-}
-
-func (j *Journal) leave() { j.calls.Done() }
-
 // Close ends all watches, waits for calls in progress, and releases all resources. Calls that wait for other processes fail.
 // Closing again does nothing.
 func (j *Journal) Close() error { return j.close() }
 
 func (j *Journal) closeOnce() error {
-	j.mu.Lock()
-	j.closed = true
-	close(j.closing)
-	j.mu.Unlock()
-	j.calls.Wait()
+	j.calls.Close()
 	return j.release()
 }
 
@@ -208,16 +185,4 @@ func (j *Journal) release() error {
 		err = errors.Join(err, j.wake.Close())
 	}
 	return err
-}
-
-// await receives a value from a channel, or returns an error if ctx is done or the journal is closed.
-func await[T any](ctx context.Context, j *Journal, from <-chan T) (value T, err error) {
-	select {
-	case value = <-from:
-		return value, nil
-	case <-ctx.Done():
-		return value, ctx.Err()
-	case <-j.closing:
-		return value, errClosed
-	}
 }

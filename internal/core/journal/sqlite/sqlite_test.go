@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 		dir := t.TempDir()
 		place := &Journal{dir: dir}
 		return journaltest.Log{
-			Open: func(t testing.TB) journal.Journal {
+			Open: func(t testing.TB) journal.Log {
 				// The tick would hide that a notification is missing.
 				j, err := Open(t.Context(), dir, &Options{Create: true, tick: time.Hour})
 				if err != nil {

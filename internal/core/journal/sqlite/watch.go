@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 	"os"
-	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -18,61 +17,19 @@ const (
 	watchBytes  = 1 << 20
 )
 
-// headNotifier notifies the watches of this journal of a new head.
-type headNotifier struct {
-	mu      sync.Mutex
-	head    uint64        // guarded by mu
-	changed chan struct{} // closed and replaced when head changes; guarded by mu
-}
-
-// next returns a channel that is closed by the next change.
-func (n *headNotifier) next() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.changed
-}
-
-// set wakes all watches if head has changed.
-func (n *headNotifier) set(head uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if head != n.head {
-		n.head = head
-		close(n.changed)
-		n.changed = make(chan struct{})
-	}
-}
-
 // Watch yields the events that follow the event after, and waits for more.
 func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		j.startWatching()
-		for {
-			next := j.head.next()
-			events, err := j.read(ctx, after, watchEvents, watchBytes)
-			for _, e := range events {
-				after = e.Seq
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if err == nil && len(events) == 0 {
-				_, err = await(ctx, j, next)
-			}
-			if ctx.Err() != nil {
-				err = ctx.Err()
-			}
-			if err != nil {
-				yield(signalbox.Event{}, err)
-				return
-			}
-		}
+		j.head.Watch(ctx, j.calls, after, func(ctx context.Context, after uint64) ([]signalbox.Event, error) {
+			return j.read(ctx, after, watchEvents, watchBytes)
+		})(yield)
 	}
 }
 
 // notify wakes the watches of this process and of others. If writing the file fails, the others find out at their next tick.
 func (j *Journal) notify(head uint64) {
-	j.head.set(head)
+	j.head.Set(head)
 	_, _ = j.wake.WriteAt([]byte{'!'}, 0)
 }
 
@@ -95,7 +52,7 @@ func openWake(path string) (*os.File, error) {
 func (j *Journal) startWatching() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.watching || j.closed {
+	if j.watching || j.calls.Enter(context.Background()) != nil {
 		return
 	}
 	j.watching = true
@@ -104,7 +61,6 @@ func (j *Journal) startWatching() {
 		j.log.Warn("file notifications are not available: events of other processes are seen late",
 			"delay", j.opts.tick, "error", err)
 	}
-	j.calls.Add(1)
 	go j.watchOthers(watcher)
 }
 
@@ -125,7 +81,7 @@ func (j *Journal) watchWake() (*fsnotify.Watcher, error) {
 
 // watchOthers reads the head when another process has written, and at each tick. The watcher may be nil.
 func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
-	defer j.leave()
+	defer j.calls.Leave()
 	var (
 		written chan fsnotify.Event
 		failed  chan error
@@ -138,7 +94,7 @@ func (j *Journal) watchOthers(watcher *fsnotify.Watcher) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-j.closing:
+		case <-j.calls.Closing:
 			return
 		case <-written:
 		case <-failed: // for example too many notifications at once
@@ -156,8 +112,8 @@ func (j *Journal) updateHead() {
 		return err
 	})
 	if err != nil {
-		j.head.set(^uint64(0))
+		j.head.Set(^uint64(0))
 		return
 	}
-	j.head.set(head)
+	j.head.Set(head)
 }

@@ -1,0 +1,203 @@
+package nats
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
+)
+
+// Headers of atomic batches.
+const (
+	batchID       = "Nats-Batch-Id"
+	batchSequence = "Nats-Batch-Sequence"
+	batchCommit   = "Nats-Batch-Commit"
+)
+
+// Append stores the events as one message or one atomic batch. It returns when a majority of the servers has stored them.
+func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+	err := driver.Validate(expected, events)
+	var leave func()
+	if err == nil {
+		ctx, leave, err = j.calls.Begin(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("append after %d: %w: %w", expected, journal.ErrNotStored, err)
+	}
+	defer leave()
+	start := time.Now()
+	if err := j.append(ctx, expected, events); err != nil {
+		return fmt.Errorf("append after %d: %w", expected, closedCause(ctx, err))
+	}
+	if n := len(events); n > 0 {
+		j.remember(&events[n-1], start)
+		j.raiseKnown(events[n-1].Seq)
+		j.head.Set(events[n-1].Seq)
+	}
+	return nil
+}
+
+func (j *Journal) append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+	a := &attempts{journal: j, expected: expected, id: appendID(rand.Uint64())}
+	for i := range events {
+		a.messages = append(a.messages, encodeEvent(a.id, &events[i]))
+	}
+	err := j.retry(ctx, func() error {
+		// Before every attempt: the log may have lost events, and got others, while the servers were away.
+		seq, hash, err := j.previous(ctx, expected, len(events) == 0)
+		if err == nil {
+			err = driver.CheckNext(seq, hash, expected, events)
+		}
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		return a.try(ctx)
+	})
+	if err != nil && !a.unknown && !errors.Is(err, journal.ErrConflict) {
+		return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+	}
+	return err
+}
+
+// previous returns the event that an append is to follow. If that is not the last one known, or if the end must be current, it asks the leader. It does
+// not try again.
+func (j *Journal) previous(ctx context.Context, expected uint64, current bool) (seq uint64, hash signalbox.Hash, err error) {
+	if current {
+		seq, err = j.streamHead(ctx)
+		return seq, hash, err
+	}
+	if expected == 0 {
+		return 0, hash, nil
+	}
+	if last := j.lastKnown(); last.seq == expected {
+		return expected, last.hash, nil
+	}
+	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: expected})
+	if err != nil {
+		return 0, hash, err
+	}
+	if !found {
+		if seq, err = j.streamHead(ctx); err == nil && seq >= expected {
+			err = fmt.Errorf("%w: event %d", errMissing, expected)
+		}
+		return seq, hash, err
+	}
+	e, _, err := decodeEvent(expected, m.Data)
+	return expected, e.Hash, err
+}
+
+// attempts are the attempts to store one append.
+type attempts struct {
+	journal  *Journal
+	expected uint64
+	id       appendID
+	messages [][]byte
+	unknown  bool // the outcome of an attempt is not known
+}
+
+// try sends the messages once.
+func (a *attempts) try(ctx context.Context) error {
+	ack, err := a.send(ctx)
+	switch {
+	case err == nil:
+		if want := a.expected + uint64(len(a.messages)); ack.Stream != a.journal.name || ack.Seq != want || ack.Duplicate {
+			a.unknown = true
+			return damaged(fmt.Errorf("the events were stored up to %d of stream %q, want %d", ack.Seq, ack.Stream, want))
+		}
+		return nil
+	case isWrongSequence(err):
+		return a.resolve(ctx)
+	case !a.journal.rejected(err):
+		a.unknown = true
+	}
+	return err
+}
+
+// resolve finds out why a server does not let the events in. They may be the reason themselves: an earlier attempt was stored, or the messages reached a
+// server that was replaced as the leader and does not know it yet, and also its successor.
+func (a *attempts) resolve(ctx context.Context) error {
+	j, last := a.journal, a.expected+uint64(len(a.messages))
+	m, found, err := j.getMessage(ctx, j.name, messageRequest{Seq: last})
+	if err == nil && found {
+		_, id, err := decodeEvent(last, m.Data)
+		if err != nil || id == a.id {
+			return err
+		}
+		return fmt.Errorf("%w: event %d is another one", journal.ErrConflict, last)
+	}
+	if err == nil {
+		var head uint64
+		switch head, err = j.streamHead(ctx); {
+		case err != nil:
+		case head == a.expected: // the leader has others in its queue, and they may still fail
+			err = errPending
+		case head >= last:
+			err = fmt.Errorf("%w: event %d", errMissing, last)
+		default:
+			return fmt.Errorf("%w: it ends at event %d", journal.ErrConflict, head)
+		}
+	}
+	a.unknown = a.unknown || j.replicated.Load()
+	return err
+}
+
+const (
+	// A large batch waits for the server from time to time, whose queue is limited.
+	batchMessages = 250
+	batchBytes    = 4 << 20
+)
+
+// send sends the messages, and returns the acknowledgement.
+func (a *attempts) send(ctx context.Context) (ack pubAck, err error) {
+	j := a.journal
+	batch := make([]byte, 16)
+	for i := range batch {
+		batch[i] = byte(rand.Uint32())
+	}
+	id, unacknowledged, bytes := hex.EncodeToString(batch), 0, 0
+	for i, data := range a.messages {
+		m := natsgo.NewMsg(j.eventSubject())
+		m.Data = data
+		if i == 0 {
+			m.Header.Set(jetstream.ExpectedStreamHeader, j.name)
+			m.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(a.expected, 10))
+		}
+		last := i == len(a.messages)-1
+		if len(a.messages) > 1 {
+			m.Header.Set(batchID, id)
+			m.Header.Set(batchSequence, strconv.Itoa(i+1))
+			if last {
+				m.Header.Set(batchCommit, "1")
+			}
+		}
+		unacknowledged, bytes = unacknowledged+1, bytes+len(data)
+		if !last && unacknowledged < batchMessages && bytes < batchBytes {
+			if err := j.conn.PublishMsg(m); err != nil {
+				return ack, fmt.Errorf("%w: %w", errNotSent, err) // without its last message a batch is never stored
+			}
+			continue
+		}
+		answer, err := j.request(ctx, m)
+		if err == nil && (last || len(answer.Data) > 0) {
+			err = decodeAnswer(answer, &ack)
+		}
+		if err != nil && !last {
+			err = fmt.Errorf("%w: %w", errNotSent, err)
+		}
+		if err != nil || last {
+			return ack, err
+		}
+		unacknowledged, bytes = 0, 0
+	}
+	return ack, nil
+}

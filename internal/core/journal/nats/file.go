@@ -1,0 +1,202 @@
+package nats
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"signalbox/internal/core/journal"
+)
+
+// A file is a sequence of bytes in the stream NAME_files. A small one is in one message. Of a larger one the message has the sequence numbers of other
+// messages with its pieces, which are stored first. The message is
+//
+//	version (1 byte), size (varint), number of pieces (varint), the difference of each sequence number to the one before (varints), the bytes if there
+//	are no pieces
+const (
+	fileVersion = 1
+	// pieceBytes is the size of every piece but the last.
+	pieceBytes = journal.MaxEventBytes
+)
+
+// file says where the bytes of a file are.
+type file struct {
+	size   int64
+	pieces []uint64 // sequence numbers
+	inline []byte   // the bytes if there are no pieces
+}
+
+func (f *file) encode(b []byte) []byte {
+	b = append(b, fileVersion)
+	b = binary.AppendUvarint(b, uint64(f.size))
+	b = binary.AppendUvarint(b, uint64(len(f.pieces)))
+	before := uint64(0)
+	for _, seq := range f.pieces {
+		b = binary.AppendUvarint(b, seq-before)
+		before = seq
+	}
+	return append(b, f.inline...)
+}
+
+func decodeFile(b []byte) (f file, err error) {
+	bad := errors.New("it is not the description of a file")
+	if len(b) == 0 || b[0] != fileVersion {
+		return f, bad
+	}
+	b = b[1:]
+	number := func() (n uint64) {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			err = bad
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	size, pieces := number(), number()
+	if err != nil || pieces > uint64(len(b)) || pieces != 0 && pieces != (size+pieceBytes-1)/pieceBytes {
+		return f, bad
+	}
+	f.size = int64(size)
+	before := uint64(0)
+	for range pieces {
+		before += number()
+		f.pieces = append(f.pieces, before)
+	}
+	if f.inline = b; err == nil && pieces == 0 && uint64(len(b)) != size {
+		err = bad
+	}
+	return f, err
+}
+
+// count returns the number of pieces, 1 for a file in one message.
+func (f *file) count() int { return max(1, len(f.pieces)) }
+
+// newUploadID returns a random name.
+func newUploadID() string {
+	id := make([]byte, 12)
+	rand.Read(id) // never fails
+	return hex.EncodeToString(id)
+}
+
+// store stores a message in the stream of files, and returns its sequence number. If replaces is not nil, the last message of the subject must have that
+// sequence number; 0 means that there must be none.
+func (j *Journal) store(ctx context.Context, subject string, data []byte, replaces *uint64) (uint64, error) {
+	m := natsgo.NewMsg(subject)
+	m.Data = data
+	// The server recognises attempts of the same message, and answers as it did the first time.
+	m.Header.Set(jetstream.MsgIDHeader, newUploadID())
+	m.Header.Set(jetstream.ExpectedStreamHeader, j.files())
+	if replaces != nil {
+		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(*replaces, 10))
+	}
+	var ack pubAck
+	err := j.retry(ctx, func() error {
+		answer, err := j.request(ctx, m)
+		if err == nil {
+			err = decodeAnswer(answer, &ack)
+		}
+		return err
+	})
+	return ack.Seq, err
+}
+
+// piece returns a piece of a file. A piece that is missing is reported as damage.
+func (j *Journal) piece(ctx context.Context, f *file, i int) ([]byte, error) {
+	if len(f.pieces) == 0 {
+		return f.inline, nil
+	}
+	var (
+		m     message
+		found bool
+	)
+	err := j.retry(ctx, func() (err error) {
+		m, found, err = j.getFile(ctx, messageRequest{Seq: f.pieces[i]})
+		return err
+	})
+	switch want := min(pieceBytes, f.size-int64(i)*pieceBytes); {
+	case err != nil:
+		return nil, err
+	case !found:
+		return nil, damaged(fmt.Errorf("piece %d of it is missing", i))
+	case int64(len(m.Data)) != want:
+		return nil, damaged(fmt.Errorf("piece %d of it has %d bytes, want %d", i, len(m.Data), want))
+	}
+	return m.Data, nil
+}
+
+// entry returns the last message of a subject in the stream of files, from its leader.
+func (j *Journal) entry(ctx context.Context, subject string) (m message, found bool, err error) {
+	err = j.retry(ctx, func() (err error) {
+		m, found, err = j.getFile(ctx, messageRequest{Last: subject})
+		return err
+	})
+	return m, found, err
+}
+
+// getFile asks the leader of the stream of files for a message. A server that was replaced as the leader, and does not know it yet, may say that there is
+// none, so that is asked again when the leader is proven. It does not try again.
+func (j *Journal) getFile(ctx context.Context, request messageRequest) (m message, found bool, err error) {
+	if m, found, err = j.getMessage(ctx, j.files(), request); err != nil || found {
+		return m, found, err
+	}
+	if _, err := j.provenInfo(ctx, j.files()); err != nil {
+		return m, false, err
+	}
+	return j.getMessage(ctx, j.files(), request)
+}
+
+// erase overwrites and deletes a message in the stream of files. It does nothing if there is none.
+func (j *Journal) erase(ctx context.Context, seq uint64) error {
+	request := struct {
+		Seq uint64 `json:"seq"`
+	}{seq}
+	return j.retry(ctx, func() error {
+		err := j.api(ctx, "STREAM.MSG.DELETE."+j.files(), request, nil)
+		code := apiCode(err)
+		if code != codeSequenceNotFound && code != jetstream.JSErrCodeMessageNotFound && code != codeDeleteFailed {
+			return err
+		}
+		_, found, again := j.getFile(ctx, messageRequest{Seq: seq})
+		switch {
+		case again != nil:
+			return again
+		case !found:
+			return nil
+		case code == codeDeleteFailed:
+			return err
+		}
+		return errNoLeader // another server said that there is none
+	})
+}
+
+// erasePieces erases the pieces of a file.
+func (j *Journal) erasePieces(ctx context.Context, f file) error {
+	for _, seq := range f.pieces {
+		if err := j.erase(ctx, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contextReader ends when its context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}

@@ -1,0 +1,173 @@
+package nats
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"signalbox/internal/core/journal"
+)
+
+var (
+	_ journal.Inspector = (*Journal)(nil)
+	_ journal.Clock     = (*Journal)(nil)
+)
+
+// Inspect reports about the servers: their version, the replicas and how far they are behind, whether they sync what they store, and the rights of the user.
+func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
+	ctx, leave, err := j.calls.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("inspect the journal: %w", err)
+	}
+	defer leave()
+	findings := []journal.Finding{{Name: "server", Level: journal.OK, Detail: fmt.Sprintf("nats-server %s at %s", j.conn.ConnectedServerVersion(), j.conn.ConnectedAddr())}}
+	var info *jetstream.StreamInfo
+	err = j.retry(ctx, func() (err error) {
+		if info, err = j.streamInfo(ctx, j.name); err == nil && info.Cluster != nil && info.Cluster.Leader == "" {
+			err = errNoLeader
+		}
+		return err
+	})
+	if err != nil {
+		return findings, fmt.Errorf("inspect the journal: %w", closedCause(ctx, err))
+	}
+	findings = append(findings, j.inspectReplicas(info)...)
+	findings = append(findings, j.inspectSync())
+	rights, err := j.inspectRights(ctx)
+	if err != nil {
+		return findings, fmt.Errorf("inspect the journal: %w", closedCause(ctx, err))
+	}
+	return append(findings, rights), nil
+}
+
+// staleContact is when a server that the leader has not heard of counts as away. It hears of each of them every second.
+const staleContact = 10 * time.Second
+
+func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding {
+	replicas := journal.Finding{Name: "replicas", Level: journal.OK, Detail: fmt.Sprintf("%d replicas of the ledger", info.Config.Replicas)}
+	if info.Config.Replicas == 1 {
+		replicas.Detail = "one replica of the ledger: the loss of one disk is its loss"
+		if !j.alone {
+			replicas.Level, replicas.Fix = journal.Warning, fmt.Sprintf("in a cluster of three servers, run: nats stream edit %s --replicas 3, and the same for %s", j.name, j.files())
+		}
+	}
+	if nodes := len(j.nodes); info.Config.Replicas < nodes {
+		replicas.Level, replicas.Detail = journal.Warning, fmt.Sprintf("%d replicas of the ledger in a cluster of %d nodes", info.Config.Replicas, nodes)
+		replicas.Fix = "move the ledger out of the cluster and into it again: docs/machines.md, Grow a cluster"
+	}
+	if info.Cluster == nil || len(info.Cluster.Replicas) == 0 {
+		return []journal.Finding{replicas}
+	}
+	replicas.Detail += ", leader " + info.Cluster.Leader
+	lag := journal.Finding{Name: "lag", Level: journal.OK, Detail: "all replicas are current"}
+	var behind, away []string
+	for i, name := range j.replicaNames(info.Cluster) {
+		switch r := info.Cluster.Replicas[i]; {
+		case r.Offline || r.Active > staleContact:
+			away = append(away, name)
+		case !r.Current || r.Lag > 0:
+			behind = append(behind, fmt.Sprintf("%s by %d", name, r.Lag))
+		}
+	}
+	slices.Sort(away)
+	list, are := strings.Join(away, ", "), "are"
+	if len(away) == 1 {
+		are = "is"
+	}
+	switch { // how far a server that is away is behind is not known
+	case len(behind) > 0:
+		lag.Level, lag.Detail, lag.Fix = journal.Warning, "behind: "+strings.Join(behind, ", "), "wait until they have caught up before you stop another server"
+		if len(away) > 0 {
+			lag.Detail += fmt.Sprintf("; %s %s away", list, are)
+		}
+	case len(away) > 0:
+		lag.Level, lag.Detail, lag.Fix = journal.Warning, fmt.Sprintf("the others are current; %s %s away", list, are), "do not stop another server until all replicas are current"
+	}
+	if len(away) > 0 {
+		replicas.Level, replicas.Fix = journal.Warning, "start the servers that are away: the ledger stops when half or fewer of them are left"
+		if j.embedded {
+			replicas.Fix = "start signalbox run, worker or serve on the machines that are away: the ledger stops when half or fewer of them are left"
+		}
+		replicas.Detail += ", away: " + list
+	}
+	return []journal.Finding{replicas, lag}
+}
+
+// unknownName is how the name of a server begins that the leader has not heard of since it started.
+const unknownName = "Server name unknown"
+
+// replicaNames returns the names of the replicas other than the leader. In a cluster of signalbox processes, those that the leader does not know are
+// the ones in the settings that it does not name.
+func (j *Journal) replicaNames(c *jetstream.ClusterInfo) []string {
+	unnamed := slices.DeleteFunc(slices.Clone(j.nodes), func(node string) bool {
+		return node == c.Leader || slices.ContainsFunc(c.Replicas, func(r *jetstream.PeerInfo) bool { return r.Name == node })
+	})
+	names := make([]string, len(c.Replicas))
+	for i, r := range c.Replicas {
+		switch {
+		case !strings.HasPrefix(r.Name, unknownName):
+			names[i] = r.Name
+		case len(unnamed) > 0:
+			names[i], unnamed = unnamed[0], unnamed[1:]
+		default:
+			names[i] = "a server whose name is not known"
+		}
+	}
+	return names
+}
+
+func (j *Journal) inspectSync() journal.Finding {
+	if j.embedded {
+		return journal.Finding{Name: "fsync", Level: journal.OK, Detail: "the nodes sync every append before they acknowledge it"}
+	}
+	return journal.Finding{Name: "fsync", Level: journal.Warning, Detail: "not known: a server does not say whether it syncs what it stores, and by default it does so every 2 minutes",
+		Fix: "check that the configuration of every server has jetstream { sync_interval: always }"}
+}
+
+// inspectRights sends an event after one that does not exist. The server refuses it for that reason, or because the user may not append.
+func (j *Journal) inspectRights(ctx context.Context) (journal.Finding, error) {
+	m := natsgo.NewMsg(j.eventSubject())
+	m.Header.Set(jetstream.ExpectedStreamHeader, j.name)
+	m.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(math.MaxInt64, 10))
+	err := j.retry(ctx, func() error {
+		answer, err := j.request(ctx, m)
+		if err == nil {
+			err = decodeAnswer(answer, nil)
+		}
+		return err
+	})
+	switch {
+	case isWrongSequence(err):
+		return journal.Finding{Name: "rights", Level: journal.OK, Detail: "the user may append events"}, nil
+	case isDenied(err):
+		return journal.Finding{Name: "rights", Level: journal.Problem, Detail: "the user may not append events", Fix: "give the user the permissions that docs/configuration.md lists"}, nil
+	case err == nil:
+		return journal.Finding{}, damaged(fmt.Errorf("the server stored an event without looking at the expected sequence number"))
+	}
+	return journal.Finding{}, err
+}
+
+// Time returns the time of the server that leads the stream.
+func (j *Journal) Time(ctx context.Context) (time.Time, error) {
+	ctx, leave, err := j.calls.Begin(ctx)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the clock of the server: %w", err)
+	}
+	defer leave()
+	var info *jetstream.StreamInfo
+	err = j.retry(ctx, func() (err error) {
+		info, err = j.streamInfo(ctx, j.name)
+		return err
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the clock of the server: %w", closedCause(ctx, err))
+	}
+	return info.TimeStamp, nil
+}

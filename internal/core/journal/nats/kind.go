@@ -1,0 +1,76 @@
+package nats
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/durable"
+)
+
+// ErrOtherKind means that a node has the data of a single node, and is to be one of several, or the other way around, or that it runs so. It must not be started like that: a
+// server that becomes part of a cluster deletes all streams that the cluster does not know, and a single one does not know which events the others have
+// acknowledged.
+var ErrOtherKind = errors.New("the data of the node are not those of such a cluster")
+
+// Where a server keeps its streams, and what only one of a cluster has.
+func (c *Cluster) storeDir() string   { return filepath.Join(c.Dir, "jetstream") }
+func (c *Cluster) streamsDir() string { return filepath.Join(c.storeDir(), "$G", "streams") }
+func (c *Cluster) metaDir() string    { return filepath.Join(c.storeDir(), "$SYS", "_js_", "_meta_") }
+
+// checkKind returns ErrOtherKind if the node must not be started with its data.
+func (c *Cluster) checkKind() error {
+	streams, err := os.ReadDir(c.streamsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c.unreadable(err)
+	}
+	_, err = os.Stat(c.metaDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c.unreadable(err)
+	}
+	several := err == nil
+	if len(streams) == 0 && !several || several == (len(c.Nodes) > 1) {
+		return nil
+	}
+	was := "a cluster of one node"
+	if several {
+		was = "a cluster of several nodes"
+	}
+	hint := "list the nodes as before in cluster.nodes; to change their number, move the ledger: docs/machines.md, Grow a cluster"
+	if old, _ := filepath.Glob(c.storeDir() + asideSuffix + "*"); len(old) > 0 {
+		hint += "; what the node had before was put aside, in " + old[len(old)-1]
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir, was, len(c.Nodes)), Hint: hint}
+}
+
+// unreadable returns the error for data of which it is not known what they are.
+func (c *Cluster) unreadable(err error) error {
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the data of the node of this machine: %w", err), Hint: c.hintFiles()}
+}
+
+// hintFiles is what to do if a node cannot use its data.
+func (c *Cluster) hintFiles() string {
+	return "check that this user can read and write the files in " + c.Dir + ", and that their disk has space"
+}
+
+// asideSuffix is added to the name of a folder with data that were put aside, with the time.
+const asideSuffix = "-until-"
+
+// putAside puts data aside with which the node must not be started. The caller has the lock of the node.
+func (c *Cluster) putAside(log *slog.Logger) error {
+	err := c.checkKind()
+	if !errors.Is(err, ErrOtherKind) {
+		return err
+	}
+	old := c.storeDir() + asideSuffix + time.Now().UTC().Format("20060102T150405Z")
+	if err := os.Rename(c.storeDir(), old); err != nil {
+		return err
+	}
+	log.Warn("put the data aside that the node had of another cluster: remove them when you do not need them", "folder", old)
+	return durable.SyncFolder(c.Dir)
+}

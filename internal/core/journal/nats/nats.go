@@ -1,0 +1,171 @@
+// Package nats implements a log in NATS JetStream, for boxes that several machines share: in servers that somebody else runs (Open), or in
+// servers that the processes of the box run themselves (OpenCluster). Each box has two streams:
+//
+//	NAME        the log; the sequence number of a message is that of its event, and no message is ever deleted
+//	NAME_files  blobs, in pieces
+//
+// An append is one message, or one atomic batch, that the server accepts only if the stream ends where the caller has read it. When the outcome of an
+// attempt is not known, because a connection broke or a leader was elected, the same events are sent again: the expected sequence number lets at most one
+// attempt in. Each append has a random number, stored with its events, from which it recognises them when it finds its place taken.
+//
+// Every server of a cluster can answer reads, and may be behind. What must be current is asked of the leader of the stream. Events are read from any
+// server, and those that it does not have yet, although they are known to be stored, from the leader.
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
+)
+
+// Options are options for Open and OpenCluster.
+type Options struct {
+	// Dir is the folder to which names of files in an address are relative; "" means the current folder.
+	Dir string
+	// Create creates the streams if there are none. Otherwise opening returns an error with CodeNotFound.
+	Create bool
+	// Logger receives warnings; nil discards them.
+	Logger *slog.Logger
+
+	// For tests.
+	name     string        // of the box in a cluster; "" means defaultName
+	poll     time.Duration // 0 means defaultPoll
+	patience time.Duration // 0 means defaultPatience
+	attempt  time.Duration // 0 means defaultAttempt
+
+	uploadAge time.Duration // 0 means defaultUploadAge
+}
+
+const (
+	// defaultPoll is how often a watch reads the head, in case a notification was lost. It also does so after each reconnection.
+	defaultPoll = 5 * time.Second
+	// defaultPatience is how long a call is tried again while there is no leader: an election takes up to 9 seconds, and may have to be repeated.
+	defaultPatience = 25 * time.Second
+	// defaultAttempt bounds one attempt.
+	defaultAttempt = 5 * time.Second
+)
+
+// Journal is a journal.Log in JetStream.
+type Journal struct {
+	opts     Options
+	log      *slog.Logger
+	conn     *natsgo.Conn
+	name     string // of the stream with the events
+	requests requests
+	node     *node    // of this process; nil if it has none
+	embedded bool     // the servers are nodes of a cluster
+	nodes    []string // their names, sorted
+	alone    bool     // a cluster of one node, which is meant to have one replica
+
+	head  *driver.Head
+	calls *driver.Calls
+	close func() error
+	back  chan struct{} // capacity 1: the connection was made again
+	known atomic.Uint64 // a sequence number up to which events are known to be stored
+
+	replicated atomic.Bool // the stream with the events has more than one replica
+
+	mu       sync.Mutex
+	watching bool            // watchOthers runs; guarded by mu
+	last     lastEvent       // the last event that was read or appended; guarded by mu
+	warned   map[string]bool // guarded by mu
+
+	forgotten time.Time // what was seen before it is not to be remembered; guarded by mu
+	collected time.Time // when old uploads were searched for; guarded by mu
+}
+
+// lastEvent identifies an event.
+type lastEvent struct {
+	seq  uint64
+	hash signalbox.Hash
+	seen time.Time // when the call began that returned it
+}
+
+var _ journal.Log = (*Journal)(nil)
+
+// Open opens a journal in servers that run already. The address is nats://HOST:PORT,…/NAME with the parameters that docs/configuration.md lists.
+func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
+	j, err := open(ctx, address, opts)
+	if err != nil {
+		return nil, fmt.Errorf("open the journal in NATS: %w", err)
+	}
+	return j, nil
+}
+
+func open(ctx context.Context, address string, opts Options) (*Journal, error) {
+	a, err := parseAddress(address, opts.Dir)
+	if err != nil {
+		return nil, err
+	}
+	j := newJournal(a.name, opts)
+	if err := j.connect(ctx, a.servers, a.options); err != nil {
+		return nil, err
+	}
+	if err := j.findOrCreate(ctx, a.replicas); err != nil {
+		j.conn.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+func newJournal(name string, opts Options) *Journal {
+	j := &Journal{opts: opts, log: opts.Logger, name: name, head: driver.NewHead(), calls: driver.NewCalls(), back: make(chan struct{}, 1), warned: map[string]bool{}}
+	if j.log == nil {
+		j.log = slog.New(slog.DiscardHandler)
+	}
+	if j.opts.poll == 0 {
+		j.opts.poll = defaultPoll
+	}
+	if j.opts.patience == 0 {
+		j.opts.patience = defaultPatience
+	}
+	if j.opts.attempt == 0 {
+		j.opts.attempt = defaultAttempt
+	}
+	if j.opts.uploadAge == 0 {
+		j.opts.uploadAge = defaultUploadAge
+	}
+	j.close = sync.OnceValue(j.closeOnce)
+	return j
+}
+
+// Close ends all watches, waits for calls in progress, and closes the connection. Closing again does nothing.
+func (j *Journal) Close() error { return j.close() }
+
+func (j *Journal) closeOnce() error {
+	j.calls.Close()
+	j.conn.Close()
+	if j.node != nil {
+		return j.node.stop()
+	}
+	return nil
+}
+
+// closedCause returns driver.ErrClosed instead of the error that closing the journal caused.
+func closedCause(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), driver.ErrClosed) {
+		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
+	}
+	return err
+}
+
+// warnOnce logs a warning, unless it was logged before.
+func (j *Journal) warnOnce(text string, args ...any) {
+	j.mu.Lock()
+	known := j.warned[text]
+	j.warned[text] = true
+	j.mu.Unlock()
+	if !known {
+		j.log.Warn(text, args...)
+	}
+}

@@ -1,0 +1,358 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"signalbox"
+)
+
+// connect connects to one of the servers.
+func (j *Journal) connect(ctx context.Context, servers []string, options []natsgo.Option) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	options = append(slices.Clip(options),
+		natsgo.Name("signalbox "+j.name),
+		natsgo.Timeout(j.opts.attempt),
+		natsgo.MaxReconnects(-1),
+		natsgo.ReconnectWait(200*time.Millisecond),
+		natsgo.ReconnectJitter(100*time.Millisecond, 100*time.Millisecond),
+		// What cannot be sent now fails now: sent later it would be stored long after its caller has given up.
+		natsgo.ReconnectBufSize(-1),
+		// A server that does not answer is left after about 4 seconds.
+		natsgo.PingInterval(2*time.Second),
+		natsgo.MaxPingsOutstanding(2),
+		// Credentials may be renewed while a process runs.
+		natsgo.IgnoreAuthErrorAbort(),
+		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) {
+			if errors.Is(err, natsgo.ErrPermissionViolation) {
+				j.requests.deny(err)
+			}
+			j.log.Debug("the connection to the journal reports an error", "error", err)
+		}),
+		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) {
+			j.forgetLast()
+			j.requests.fail("", natsgo.ErrDisconnected)
+			j.log.Debug("the connection to the journal was lost", "error", err)
+		}),
+		natsgo.ReconnectHandler(func(*natsgo.Conn) {
+			select {
+			case j.back <- struct{}{}:
+			default:
+			}
+		}),
+	)
+	type result struct {
+		conn *natsgo.Conn
+		err  error
+	}
+	connected := make(chan result, 1)
+	go func() {
+		conn, err := natsgo.Connect(strings.Join(servers, ","), options...)
+		connected <- result{conn, err}
+	}()
+	select {
+	case r := <-connected:
+		if r.err != nil {
+			return j.explainConnect(r.err)
+		}
+		j.conn = r.conn
+		return nil
+	case <-ctx.Done():
+		go func() {
+			if r := <-connected; r.err == nil {
+				r.conn.Close()
+			}
+		}()
+		return ctx.Err()
+	}
+}
+
+// checkServer returns ErrOtherKind if the connection is to a node with other settings: one that runs alone where several are listed, or the other way
+// around. What it stores would be lost with it.
+func (j *Journal) checkServer() error {
+	if !j.embedded || j.conn.IsClosed() {
+		return nil
+	}
+	reconnects := j.conn.Stats().Reconnects
+	several := j.conn.ConnectedClusterName() != ""
+	if !j.conn.IsConnected() || j.conn.Stats().Reconnects != reconnects { // then it is not known of which server the name is
+		return fmt.Errorf("%w: %w", errNotSent, natsgo.ErrDisconnected)
+	}
+	if several != j.alone {
+		return nil
+	}
+	runs := "runs alone"
+	if several {
+		runs = "is one of several"
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: the node at %s %s, and cluster.nodes lists %d", ErrOtherKind, j.conn.ConnectedAddr(), runs, len(j.nodes)),
+		Hint: "end the process that runs the node with the old settings"}
+}
+
+// request sends a message and returns the answer. It waits for at most the duration of an attempt.
+func (j *Journal) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, error) {
+	if err := j.checkServer(); err != nil {
+		return nil, err
+	}
+	attempt, cancel := context.WithTimeoutCause(ctx, j.opts.attempt, errAttemptTimeout)
+	defer cancel()
+	attempt, remove := j.requests.add(attempt, m.Subject)
+	defer remove()
+	answer, err := j.conn.RequestMsgWithContext(attempt, m)
+	switch {
+	case err == nil:
+		return answer, nil
+	case ctx.Err() != nil:
+		return nil, err
+	case attempt.Err() != nil:
+		return nil, context.Cause(attempt)
+	}
+	return nil, sendError(err)
+}
+
+// sendError marks errors that mean that nothing was sent.
+func sendError(err error) error {
+	if errors.Is(err, natsgo.ErrReconnectBufExceeded) || errors.Is(err, natsgo.ErrMaxPayload) || errors.Is(err, natsgo.ErrConnectionClosed) {
+		return fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return err
+}
+
+// api sends a request to JetStream and decodes its answer.
+func (j *Journal) api(ctx context.Context, subject string, request, response any) error {
+	var body []byte
+	if request != nil {
+		var err error
+		if body, err = json.Marshal(request); err != nil {
+			return err
+		}
+	}
+	answer, err := j.request(ctx, &natsgo.Msg{Subject: "$JS.API." + subject, Data: body})
+	if err != nil {
+		return err
+	}
+	return decodeAnswer(answer, response)
+}
+
+// decodeAnswer decodes an answer of JetStream, which may be an error.
+func decodeAnswer(answer *natsgo.Msg, response any) error {
+	var failure struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &failure); err != nil {
+		return fmt.Errorf("the server answered something unexpected: %w", err)
+	}
+	if failure.Error != nil {
+		return failure.Error
+	}
+	if response == nil {
+		return nil
+	}
+	return json.Unmarshal(answer.Data, response)
+}
+
+const (
+	firstPause = 5 * time.Millisecond
+	maxPause   = 400 * time.Millisecond
+	// deposedFor is how long a server can believe to be the leader after it was replaced: it stops after 10 seconds without a majority.
+	deposedFor = 12 * time.Second
+)
+
+// retry calls f, with increasing pauses, until it succeeds, fails for good, or patience ends.
+func (j *Journal) retry(ctx context.Context, f func() error) error {
+	end := time.Now().Add(j.opts.patience)
+	var missing time.Time // since when an event is
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := f()
+		if !errors.Is(err, errMissing) {
+			missing = time.Time{}
+		} else if missing.IsZero() {
+			missing = time.Now()
+		}
+		switch {
+		case err == nil || !temporary(err) || ctx.Err() != nil:
+			return explain(err)
+		case !missing.IsZero() && time.Since(missing) > min(deposedFor, j.opts.patience/2):
+			return damaged(err)
+		case time.Now().After(end):
+			return j.unavailable(err)
+		case !errors.Is(err, errPending):
+			j.forgetLast()
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// message is a stored message as the leader of its stream returns it.
+type message struct {
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Data    []byte    `json:"data"`
+	Time    time.Time `json:"time"`
+}
+
+// messageRequest asks for a message by its sequence number, or for the last one of a subject.
+type messageRequest struct {
+	Seq  uint64 `json:"seq,omitempty"`
+	Last string `json:"last_by_subj,omitempty"`
+}
+
+// getMessage asks the leader of a stream for a message. The second result is false if there is none. It does not try again.
+func (j *Journal) getMessage(ctx context.Context, stream string, request messageRequest) (message, bool, error) {
+	var response struct {
+		Message *message `json:"message"`
+	}
+	err := j.api(ctx, "STREAM.MSG.GET."+stream, request, &response)
+	switch {
+	case apiCode(err) == jetstream.JSErrCodeMessageNotFound:
+		return message{}, false, nil
+	case err != nil:
+		return message{}, false, err
+	case response.Message == nil:
+		return message{}, false, errors.New("the server answered without a message")
+	}
+	return *response.Message, true, nil
+}
+
+// pubAck is the acknowledgement of a stored message or batch.
+type pubAck struct {
+	Stream    string `json:"stream"`
+	Seq       uint64 `json:"seq"`
+	Duplicate bool   `json:"duplicate"`
+}
+
+// freshContact is how recently a leader must have heard of a server to rely on it. A server that has not heard of the leader becomes one after 4 seconds
+// at the earliest.
+const freshContact = 3 * time.Second
+
+// streamHead asks the leader of the stream with the events for the last sequence number. It does not try again.
+func (j *Journal) streamHead(ctx context.Context) (uint64, error) {
+	info, err := j.provenInfo(ctx, j.name)
+	if err != nil {
+		return 0, err
+	}
+	j.raiseKnown(info.State.LastSeq)
+	return info.State.LastSeq, nil
+}
+
+// provenInfo asks for a stream, and returns only what its leader says. It does not try again, except that it waits for a leader that has lost contact to a
+// server to hear from a majority: the lost server may lead the others by now. The leader hears from them every second.
+func (j *Journal) provenInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+	start := time.Now()
+	for {
+		asked := time.Now()
+		info, err := j.streamInfo(ctx, stream)
+		if err != nil {
+			return nil, err
+		}
+		proven, err := provenLeader(info.Cluster, asked.Sub(start))
+		if err != nil {
+			return nil, err
+		}
+		if proven {
+			return info, nil
+		}
+		if time.Since(start) > freshContact {
+			return nil, errNoLeader
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(maxPause / 4):
+		}
+	}
+}
+
+// provenLeader reports whether what a server said of a stream is current, when the question was asked some time after the moment for which that is to be
+// known. It returns errNoLeader if the server cannot be the leader.
+func provenLeader(cluster *jetstream.ClusterInfo, after time.Duration) (bool, error) {
+	if cluster == nil {
+		return true, nil // a single server
+	}
+	if cluster.Leader == "" {
+		return false, errNoLeader
+	}
+	servers := len(cluster.Replicas) + 1
+	fresh, heard := 1, 1
+	for _, r := range cluster.Replicas {
+		if !r.Offline && r.Active < freshContact {
+			fresh++
+		}
+		if r.Active < after {
+			heard++
+		}
+	}
+	switch majority := servers/2 + 1; {
+	case fresh == servers, heard >= majority:
+		return true, nil
+	case fresh < majority:
+		return false, errNoLeader
+	}
+	return false, nil
+}
+
+func (j *Journal) streamInfo(ctx context.Context, stream string) (*jetstream.StreamInfo, error) {
+	info := &jetstream.StreamInfo{}
+	if err := j.api(ctx, "STREAM.INFO."+stream, nil, info); err != nil {
+		return nil, err
+	}
+	if stream == j.name {
+		j.replicated.Store(info.Cluster != nil && len(info.Cluster.Replicas) > 0)
+	}
+	return info, nil
+}
+
+// raiseKnown remembers that the events up to seq are stored.
+func (j *Journal) raiseKnown(seq uint64) {
+	for {
+		known := j.known.Load()
+		if seq <= known || j.known.CompareAndSwap(known, seq) {
+			return
+		}
+	}
+}
+
+// remember keeps the last event that was read or appended, by a call that began at some time.
+func (j *Journal) remember(e *signalbox.Event, began time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !began.Before(j.forgotten) && (e.Seq >= j.last.seq || j.last.old()) {
+		j.last = lastEvent{e.Seq, e.Hash, began}
+	}
+}
+
+// lastKnown returns the last event that was read or appended, if the log certainly still has it: servers compare only sequence numbers, and an append
+// after an event that was lost and replaced by another would break the chain of hashes for ever.
+func (j *Journal) lastKnown() lastEvent {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.last.old() {
+		return lastEvent{}
+	}
+	return j.last
+}
+
+// forgetLast makes the next append read the event that it follows. It is called when servers may have been started again, perhaps with other data.
+func (j *Journal) forgetLast() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.last, j.forgotten = lastEvent{}, time.Now()
+}
+
+// old reports whether other servers may have become the majority since the event was seen.
+func (l lastEvent) old() bool { return time.Since(l.seen) > freshContact }

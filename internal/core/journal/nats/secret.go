@@ -1,0 +1,83 @@
+package nats
+
+import (
+	"crypto/ed25519"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// minSecret is the minimum size of the secret of a cluster.
+const minSecret = 32
+
+// NewSecret returns a new secret for a cluster, as a line of text.
+func NewSecret() []byte {
+	secret := make([]byte, 32)
+	rand.Read(secret) // never fails
+	return fmt.Appendf(nil, "%s\n", hex.EncodeToString(secret))
+}
+
+// certificateStart and certificateEnd are far apart, so that clocks that are wrong do not keep nodes from connecting. The secret decides who belongs to
+// the cluster, and a node makes a new certificate at each start.
+var (
+	certificateStart = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	certificateEnd   = time.Date(2120, 1, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// nodeTLS returns the TLS configuration of a node or client, for both ends of a connection. The key of the certificate authority is derived from the
+// secret, so everybody who has the secret, and nobody else, can make a certificate that the others accept. The certificate is for all hosts.
+func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
+	seed, err := hkdf.Key(sha256.New, secret, []byte("signalbox cluster"), "certificate authority", ed25519.SeedSize)
+	if err != nil {
+		return nil, err
+	}
+	authorityKey := ed25519.NewKeyFromSeed(seed)
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "signalbox cluster"}, NotBefore: certificateStart, NotAfter: certificateEnd,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	if err != nil {
+		return nil, err
+	}
+	if authority, err = x509.ParseCertificate(der); err != nil {
+		return nil, err
+	}
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return nil, err
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "signalbox node"}, NotBefore: certificateStart, NotAfter: certificateEnd,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			leaf.IPAddresses = append(leaf.IPAddresses, ip)
+		} else {
+			leaf.DNSNames = append(leaf.DNSNames, host)
+		}
+	}
+	if der, err = x509.CreateCertificate(rand.Reader, leaf, authority, public, authorityKey); err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(authority)
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}},
+		RootCAs:      pool, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+	}, nil
+}

@@ -1,0 +1,218 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
+)
+
+// attempt is an append that was sent to the database. Until it is settled, it may still be stored: a server that was paused, or a network that was
+// slow, may deliver it much later.
+type attempt struct {
+	token []byte
+	last  uint64 // the sequence number of the last event
+	hash  signalbox.Hash
+}
+
+// Append stores the events in one transaction, and returns when it is on stable storage, as the database understands that. While the database
+// cannot be reached it tries again for some time. It finds out what became of an attempt whose answer was lost.
+func (j *Journal) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+	err := driver.Validate(expected, events)
+	var leave func()
+	if err == nil {
+		ctx, leave, err = j.calls.Begin(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("append after %d: %w: %w", expected, journal.ErrNotStored, err)
+	}
+	defer leave()
+	if err := j.append(ctx, expected, events); err != nil {
+		return fmt.Errorf("append after %d: %w", expected, explain(closedCause(ctx, err)))
+	}
+	if len(events) > 0 {
+		head := expected + uint64(len(events))
+		j.head.Set(head)
+		j.tell(head)
+	}
+	return nil
+}
+
+func (j *Journal) append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+	if len(events) == 0 {
+		seq, hash, err := j.last(ctx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+		}
+		return driver.CheckNext(seq, hash, expected, nil)
+	}
+	var pending *attempt // whose outcome is unknown
+	var lost error
+	err := j.retry(ctx, func(ctx context.Context) error {
+		if pending == nil {
+			if err := j.settle(ctx); err != nil {
+				return err
+			}
+			a := attempt{token: make([]byte, 16), last: events[len(events)-1].Seq, hash: events[len(events)-1].Hash}
+			rand.Read(a.token) // never fails
+			sent, err := j.send(ctx, a, expected, events)
+			if err == nil || !sent || neverStored(err) {
+				return err
+			}
+			j.remember(a)
+			pending, lost = &a, err
+		}
+		stored, err := j.settleOne(ctx, *pending)
+		if err != nil {
+			return fmt.Errorf("%w; then %w", lost, err)
+		}
+		pending = nil
+		if stored {
+			return nil
+		}
+		return lost
+	})
+	if err != nil && pending == nil && !errors.Is(err, journal.ErrConflict) {
+		return fmt.Errorf("%w: %w", journal.ErrNotStored, err)
+	}
+	return err
+}
+
+// send sends an append, and reports whether the database may have received it.
+func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events []signalbox.Event) (sent bool, err error) {
+	size := 0
+	for i := range events {
+		size += driver.EventBytes(&events[i])
+	}
+	ctx, cancel := context.WithTimeout(ctx, j.opts.answer+time.Duration(size/slowest)*time.Second)
+	defer cancel()
+	conn, err := j.pool.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	warnings := warningsOf(conn.Conn().PgConn())
+	warnings.last = nil
+	var (
+		head             int64
+		headHash         []byte
+		stored, isFenced bool
+	)
+	err = conn.QueryRow(ctx, j.sql("SELECT * FROM BOX.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"),
+		arguments(j.opts.program(), a.token, expected, events)...).Scan(&stored, &isFenced, &head, &headHash)
+	switch {
+	case err != nil:
+		return true, err
+	case stored && warnings.last != nil:
+		// Somebody has made the server not wait for its replica. To settle the attempt waits for it again.
+		return true, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
+	case stored:
+		return true, nil
+	case isFenced: // a token is used once: this cannot happen
+		return false, errors.New("the append was given up before it arrived")
+	}
+	var hash signalbox.Hash
+	copy(hash[:], headHash)
+	err = driver.CheckNext(uint64(head), hash, expected, events)
+	if err == nil { // the function found another reason
+		err = damaged(errors.New("the function append_events stores nothing: the tables were changed"))
+	}
+	return false, err
+}
+
+// slowest is the number of bytes per second that an append may take.
+const slowest = 100 << 10
+
+func arguments(program int, token []byte, expected uint64, events []signalbox.Event) []any {
+	n := len(events)
+	times := make([]int64, n)
+	type column = pgtype.FlatArray[[]byte] // which pgx encodes without reflection
+	var text [4]column
+	for i := range text {
+		text[i] = make(column, n)
+	}
+	data, prev, hash := make(column, n), make(column, n), make(column, n)
+	for i := range events {
+		e := &events[i]
+		times[i] = e.Time.UnixNano()
+		for column, value := range [...]string{e.Type, e.Work, e.Session, e.Actor} {
+			text[column][i] = []byte(value)
+		}
+		data[i], prev[i], hash[i] = e.Data, e.Prev[:], e.Hash[:]
+		if data[i] == nil {
+			data[i] = []byte{} // nil would be NULL
+		}
+	}
+	return []any{program, token, int64(expected), times, text[0], text[1], text[2], text[3], data, prev, hash}
+}
+
+// neverStored reports whether an error means that the transaction was rolled back or never sent. After a fatal error it may have been committed:
+// a server that is stopped while it waits for a replica ends the connection after the commit.
+func neverStored(err error) bool {
+	if failure := (*pgconn.PgError)(nil); errors.As(err, &failure) {
+		return severityOf(failure) == "ERROR"
+	}
+	return pgconn.SafeToRetry(err)
+}
+
+// severityOf returns the severity in English. Servers before PostgreSQL 9.6 only send a translated one.
+func severityOf(failure *pgconn.PgError) string {
+	if failure.SeverityUnlocalized != "" {
+		return failure.SeverityUnlocalized
+	}
+	return failure.Severity
+}
+
+// remember adds an attempt to those that are not settled.
+func (j *Journal) remember(a attempt) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.attempts = append(j.attempts, a)
+}
+
+// settle settles all attempts whose outcome is unknown. Calls that read the log call it first, so that events that they do not find are never stored later.
+func (j *Journal) settle(ctx context.Context) error {
+	j.mu.Lock()
+	attempts := slices.Clone(j.attempts)
+	j.mu.Unlock()
+	for _, a := range attempts {
+		if _, err := j.settleOne(ctx, a); err != nil {
+			return fmt.Errorf("find out whether event %d was stored: %w", a.last, err)
+		}
+	}
+	return nil
+}
+
+// settleOne reports whether an attempt was stored. If it was not, the database refuses it when it arrives later.
+func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, j.opts.answer)
+	defer cancel()
+	conn, err := j.pool.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Release()
+	warnings := warningsOf(conn.Conn().PgConn())
+	warnings.last = nil
+	var hash []byte
+	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_append($1, $2)"), a.token, int64(a.last)).Scan(&hash); err != nil {
+		return false, err
+	}
+	if warnings.last != nil {
+		return false, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.attempts = slices.DeleteFunc(j.attempts, func(other attempt) bool { return bytes.Equal(other.token, a.token) })
+	return bytes.Equal(hash, a.hash[:]), nil
+}

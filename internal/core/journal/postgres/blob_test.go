@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"signalbox/internal/core/journal"
+)
+
+// The bytes of a blob that are replaced after it was verified are found at its end.
+func TestBlobChangesWhileRead(t *testing.T) {
+	schema := newSchema()
+	j := openJournal(t, schema)
+	defer j.Close()
+	digest, err := j.PutBlob(t.Context(), strings.NewReader("evidence"))
+	must(t, err)
+	r, err := j.GetBlob(t.Context(), digest)
+	must(t, err)
+	defer r.Close()
+	execute(t, "UPDATE "+schema+".blob_pieces SET data = 'forged'")
+	if got, err := io.ReadAll(r); !errors.Is(err, journal.ErrDamaged) {
+		t.Errorf("read %q, error %v, want ErrDamaged", got, err)
+	}
+}
+
+// deadlines records until when each statement that reads a piece has to be answered.
+type deadlines struct{ pieces []time.Time }
+
+func (d *deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	if strings.HasPrefix(query.SQL, "SELECT data FROM") {
+		end, _ := ctx.Deadline()
+		d.pieces = append(d.pieces, end)
+	}
+	return ctx
+}
+
+func (d *deadlines) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Storing a large blob again reads it, which may take long over a slow link: only each piece has to arrive in time.
+func TestKnownBlobIsReadSlowly(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	const pieces = 4
+	content := bytes.Repeat([]byte("x"), pieces*pieceBytes)
+	traced := &deadlines{}
+	config := j.pool.Config()
+	config.ConnConfig.Tracer = traced
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.pool.Close()
+	j.pool = pool
+	for range 2 {
+		if _, err := j.PutBlob(t.Context(), bytes.NewReader(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(traced.pieces) != pieces {
+		t.Fatalf("%d pieces were read, want %d", len(traced.pieces), pieces)
+	}
+	for i := range pieces - 1 {
+		if !traced.pieces[i+1].After(traced.pieces[i]) {
+			t.Errorf("pieces %d and %d have to arrive in the same time", i, i+1)
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package postgres
+
+import (
+	"io"
+	"testing"
+	"time"
+)
+
+// slowReader has no bytes until done is closed. It announces that it is read.
+type slowReader struct{ reading, done chan struct{} }
+
+func (r slowReader) Read([]byte) (int, error) {
+	r.reading <- struct{}{}
+	<-r.done
+	return 0, io.EOF
+}
+
+// TestAppendDoesNotWaitForUploads checks that blobs whose bytes come slowly leave connections for everything else.
+func TestAppendDoesNotWaitForUploads(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	const uploads = connections + 1
+	r := slowReader{make(chan struct{}, uploads), make(chan struct{})}
+	stored := make(chan error, uploads)
+	for range uploads {
+		go func() {
+			_, err := j.PutBlob(t.Context(), r)
+			stored <- err
+		}()
+	}
+	for range maxUploads {
+		<-r.reading
+	}
+	for seq := range uint64(3) {
+		must(t, appendEvent(t, j, seq+1))
+	}
+	close(r.done)
+	for range uploads {
+		must(t, <-stored)
+	}
+}
+
+// TestClosingNotifiesOthers checks that the events of a command that ends after its append are seen at once, not when the others poll.
+func TestClosingNotifiesOthers(t *testing.T) {
+	schema := newSchema()
+	openJournal(t, schema).Close()
+	open := func(poll time.Duration) *Journal {
+		j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, poll: poll})
+		must(t, err)
+		return j
+	}
+	watcher := open(time.Hour)
+	defer watcher.Close()
+	for seq := uint64(1); seq <= 30; seq++ {
+		seen := watchUntil(t.Context(), watcher, seq)
+		j := open(0)
+		must(t, appendEvent(t, j, seq))
+		must(t, j.Close())
+		must(t, <-seen)
+	}
+}

@@ -1,0 +1,217 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+)
+
+// as returns the address of the shared server for another user.
+func as(t testing.TB, user string) string {
+	return strings.Replace(shared.Need(t).Address, "user=signalbox", "user="+user, 1)
+}
+
+// newRole creates a role that can log in.
+func newRole(t testing.TB) string {
+	role := fmt.Sprintf("role_%d", schemaNumber.Add(1))
+	execute(t, "CREATE ROLE "+role+" LOGIN")
+	return role
+}
+
+// A worker can do all that running agents needs, and cannot change, delete or forge events. A reader can only read.
+func TestGrant(t *testing.T) {
+	schema, owner := newSchema(), newRole(t)
+	execute(t, "CREATE SCHEMA "+schema+" AUTHORIZATION "+owner)
+	owned, err := Open(t.Context(), as(t, owner), Options{Schema: schema, Create: true})
+	must(t, err)
+	defer owned.Close()
+	must(t, appendEvent(t, owned, 1))
+	kept, err := owned.PutBlob(t.Context(), strings.NewReader("kept"))
+	must(t, err)
+	worker, reader, stranger := newRole(t), newRole(t), newRole(t)
+	must(t, owned.Grant(t.Context(), worker, Work))
+	must(t, owned.Grant(t.Context(), reader, Work))
+	must(t, owned.Grant(t.Context(), reader, Read)) // takes the other rights away
+	must(t, owned.Grant(t.Context(), stranger, Work))
+	must(t, owned.Grant(t.Context(), stranger, Nothing))
+
+	forWorker, err := Open(t.Context(), as(t, worker), Options{Schema: schema})
+	must(t, err)
+	defer forWorker.Close()
+	forReader, err := Open(t.Context(), as(t, reader), Options{Schema: schema})
+	must(t, err)
+	defer forReader.Close()
+	if j, err := Open(t.Context(), as(t, stranger), Options{Schema: schema}); err == nil || !strings.Contains(err.Error(), "the user has no right") {
+		j.Close()
+		t.Errorf("a stranger: %v", err)
+	}
+
+	seq := uint64(1)
+	for name, write := range map[string]func(j *Journal) error{
+		"append": func(j *Journal) error {
+			err := appendEvent(t, j, seq+1)
+			if err == nil {
+				seq++
+			} else if !errors.Is(err, journal.ErrNotStored) {
+				t.Errorf("append: %v", err)
+			}
+			return err
+		},
+		"put":           func(j *Journal) error { _, err := j.PutBlob(t.Context(), strings.NewReader("new")); return err },
+		"settle append": func(j *Journal) error { _, err := j.settleOne(t.Context(), attempt{token: []byte("t")}); return err },
+	} {
+		if err := write(forWorker); err != nil {
+			t.Errorf("%s by a worker: %v", name, err)
+		}
+		if err := write(forReader); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("%s by a reader: %v", name, err)
+		}
+	}
+	for name, j := range map[string]*Journal{"worker": forWorker, "reader": forReader} {
+		if _, err := j.Read(t.Context(), 0, 10); err != nil {
+			t.Errorf("read by a %s: %v", name, err)
+		}
+		if _, err := j.GetBlob(t.Context(), kept); err != nil {
+			t.Errorf("get by a %s: %v", name, err)
+		}
+		if err := j.DeleteBlob(t.Context(), kept); err == nil || signalbox.HintOf(err) == "" {
+			t.Errorf("delete by a %s: %v", name, err)
+		}
+		if err := j.Grant(t.Context(), stranger, Work); err == nil || !strings.Contains(err.Error(), "only the owner of the ledger, "+owner) {
+			t.Errorf("grant by a %s: %v", name, err)
+		}
+	}
+
+	forgery := "SELECT stored FROM BOX.append_events(1, 'x', %d, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[decode('%s','hex')], ARRAY[sha256('x')])"
+	for _, user := range []string{worker, reader} {
+		conn, err := pgx.Connect(t.Context(), as(t, user))
+		must(t, err)
+		defer conn.Close(t.Context())
+		for _, statement := range []string{
+			"UPDATE BOX.events SET type = 'x'", "DELETE FROM BOX.events", "TRUNCATE BOX.events", "DROP TABLE BOX.events", "DROP SCHEMA BOX CASCADE",
+			"INSERT INTO BOX.events VALUES (100, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
+			"ALTER TABLE BOX.events DISABLE TRIGGER ALL", "DROP TRIGGER events_are_never_changed ON BOX.events", "SET session_replication_role = replica",
+			"CREATE TABLE BOX.more (x int)", "CREATE OR REPLACE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+			"UPDATE BOX.format SET version = 2", "DELETE FROM BOX.fences", "UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
+			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "GRANT UPDATE ON BOX.events TO " + user,
+		} {
+			tag, err := conn.Exec(t.Context(), owned.sql(statement))
+			if err == nil && !(strings.HasPrefix(statement, "GRANT") && tag.String() == "GRANT") {
+				t.Errorf("%s may: %s", user, statement)
+			}
+		}
+		var changed bool
+		must(t, conn.QueryRow(t.Context(), "SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT, TRIGGER')", schema+".events").Scan(&changed))
+		if changed {
+			t.Errorf("%s may change events", user)
+		}
+		if user == reader {
+			continue
+		}
+		testForgedEvents(t, conn, owned, seq)
+		for name, statement := range map[string]string{
+			"after a gap":            fmt.Sprintf(forgery, 100, strings.Repeat("00", 32)),
+			"over an event":          fmt.Sprintf(forgery, 0, strings.Repeat("00", 32)),
+			"that continues nothing": fmt.Sprintf(forgery, seq, strings.Repeat("77", 32)),
+		} {
+			var stored bool
+			if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&stored); err != nil || stored {
+				t.Errorf("an append %s: stored %v, %v", name, stored, err)
+			}
+		}
+	}
+	events, err := owned.Read(t.Context(), 0, 10)
+	if err != nil || uint64(len(events)) != seq {
+		t.Errorf("%d events, %v, want %d", len(events), err, seq)
+	}
+}
+
+// testForgedEvents appends events that would make the log unreadable, after event seq.
+func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) {
+	t.Helper()
+	const call = "SELECT stored FROM BOX.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+	forged := func(name string, args []any) {
+		t.Helper()
+		var stored bool
+		if err := conn.QueryRow(t.Context(), owner.sql(call), args...).Scan(&stored); err == nil && stored {
+			t.Errorf("%s: stored", name)
+		}
+	}
+	next := event(seq + 1)
+	large := next
+	large.Data = make([]byte, journal.MaxEventBytes)
+	forged("an event that is too large", arguments(1, []byte("forged"), seq, []signalbox.Event{large}))
+	pair := []signalbox.Event{next, event(seq + 2)}
+	broken := slices.Clone(pair)
+	broken[1].Prev[0] ^= 1
+	forged("a second event that does not continue the first", arguments(1, []byte("forged"), seq, broken))
+	forged("no event", arguments(1, []byte("forged"), seq, nil))
+	// In an array with other bounds, another element could be compared than is stored.
+	shifted := slices.Clone(pair)
+	shifted[1].Prev = shifted[1].Hash
+	args := arguments(1, []byte("forged"), seq, shifted)
+	args[10] = pgtype.Array[[]byte]{Elements: args[10].(pgtype.FlatArray[[]byte]), Dims: []pgtype.ArrayDimension{{Length: 2, LowerBound: 0}}, Valid: true}
+	forged("hashes with other bounds", args)
+	// Names of the caller are not used in the place of those of the database.
+	own := newSchema()
+	execute(t, "CREATE SCHEMA "+own)
+	execute(t, "GRANT USAGE ON SCHEMA "+own+" TO public")
+	execute(t, "CREATE FUNCTION "+own+".same(bytea, bytea) RETURNS boolean LANGUAGE sql AS 'SELECT octet_length($1) = octet_length($2)'")
+	execute(t, "CREATE OPERATOR "+own+".= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = "+own+".same)")
+	_, err := conn.Exec(t.Context(), "SET search_path = "+own+", pg_catalog")
+	must(t, err)
+	unrelated := next
+	unrelated.Prev[0] ^= 1
+	forged("an event that only another operator calls equal", arguments(1, []byte("forged"), seq, []signalbox.Event{unrelated}))
+}
+
+// Whoever can log in to the database, or read the ledger, cannot hold up its appends.
+func TestStrangerCannotLock(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	reader := newRole(t)
+	must(t, j.Grant(t.Context(), reader, Read))
+	conn, err := pgx.Connect(t.Context(), as(t, reader))
+	must(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", j.lock)
+	must(t, err)
+	for _, statement := range []string{"BEGIN", j.sql("SELECT * FROM BOX.format"), j.sql("SELECT * FROM BOX.events")} {
+		_, err := conn.Exec(t.Context(), statement)
+		must(t, err)
+	}
+	var blocked bool
+	must(t, conn.QueryRow(t.Context(), "SELECT has_table_privilege($1, 'UPDATE, DELETE, TRUNCATE, INSERT')", j.schema+".format").Scan(&blocked))
+	if blocked {
+		t.Error("a reader may lock the table format")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	must(t, j.Append(ctx, 0, []signalbox.Event{event(1)}))
+}
+
+func TestGrantRefusals(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	if err := j.Grant(t.Context(), "no such role; --", Work); signalbox.CodeOf(err) != signalbox.CodeNotFound || !strings.Contains(signalbox.HintOf(err), `CREATE ROLE "no such role; --" LOGIN`) {
+		t.Errorf("an unknown role: %v, %q", err, signalbox.HintOf(err))
+	}
+	for _, everybody := range []string{"public", "PUBLIC", "Public"} {
+		if err := j.Grant(t.Context(), everybody, Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
+			t.Errorf("%s: %v", everybody, err)
+		}
+	}
+	if err := j.Grant(t.Context(), "signalbox", Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
+		t.Errorf("the owner: %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/internal/core/journal"
+	"signalbox/internal/testkit/pgserver"
+)
+
+// find returns the finding with a name; its zero value if there is none.
+func find(findings []journal.Finding, name string) journal.Finding {
+	for _, f := range findings {
+		if f.Name == name {
+			return f
+		}
+	}
+	return journal.Finding{}
+}
+
+func wantFinding(t *testing.T, j *Journal, name string, level journal.Level, detail string) {
+	t.Helper()
+	findings, err := j.Inspect(t.Context())
+	must(t, err)
+	f := find(findings, name)
+	if f.Level != level || !strings.Contains(f.Detail, detail) || level != journal.OK && level != "" && f.Fix == "" {
+		t.Errorf("%s: %+v, want %s: %s", name, f, level, detail)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	server := startServer(t, pgserver.Options{Settings: []string{"fsync = on"}})
+	j := openBox(t, server.Address, Options{})
+	wantFinding(t, j, "server", journal.OK, "database postgres, schema box, user signalbox")
+	wantFinding(t, j, "durability", journal.OK, "fsync")
+	wantFinding(t, j, "replicas", journal.OK, "none")
+	wantFinding(t, j, "rights", journal.OK, "signalbox owns the ledger")
+	wantFinding(t, j, "size", journal.OK, "MB")
+	wantFinding(t, j, "connections", "", "")
+	wantFinding(t, j, "encryption", "", "")
+	if now, err := j.Time(t.Context()); err != nil || time.Since(now).Abs() > time.Hour {
+		t.Errorf("the clock of the server: %v, %v", now, err)
+	}
+
+	standby, err := server.Standby()
+	must(t, err)
+	defer standby.Stop()
+	wantFinding(t, j, "replicas", journal.OK, "(sync)")
+	_, err = server.Query("CREATE ROLE worker LOGIN; CREATE ROLE reader LOGIN")
+	must(t, err)
+	must(t, j.Grant(t.Context(), "worker", Work))
+	must(t, j.Grant(t.Context(), "reader", Read))
+	worker := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=worker", 1), Options{})
+	wantFinding(t, worker, "rights", journal.OK, "worker may append events")
+	wantFinding(t, worker, "replicas", journal.OK, "pg_monitor")
+	reader := openBox(t, strings.Replace(server.Address, "user=signalbox", "user=reader", 1), Options{})
+	wantFinding(t, reader, "rights", journal.Warning, "reader may only read")
+
+	must(t, server.Configure("synchronous_standby_names = ''", "fsync = off", "full_page_writes = off"))
+	must(t, server.Reload())
+	for { // the server reads its configuration some time later
+		findings, err := j.Inspect(t.Context())
+		must(t, err)
+		if find(findings, "full_page_writes").Level == journal.Warning && find(findings, "replicas").Level == journal.Warning {
+			break
+		}
+	}
+	wantFinding(t, j, "fsync", journal.Problem, "fsync is off")
+	wantFinding(t, j, "replicas", journal.Warning, "none is synchronous")
+}
+
+func TestJudgeReplicas(t *testing.T) {
+	text := func(s string) *string { return &s }
+	number := func(n int64) *int64 { return &n }
+	far := replica{text("b"), text("streaming"), text("sync"), number(maxLag + 1)}
+	for name, test := range map[string]struct {
+		replicas []replica
+		wanted   string
+		finding  string
+		level    journal.Level
+	}{
+		"no replica":              {nil, "", "replicas", journal.OK},
+		"the replica is missing":  {nil, "*", "replicas", journal.Problem},
+		"another is connected":    {[]replica{{text("b"), text("streaming"), text("async"), number(0)}}, "a", "replicas", journal.Problem},
+		"it only catches up":      {[]replica{{text("b"), text("catchup"), text("sync"), number(0)}}, "b", "replicas", journal.Problem},
+		"synchronous":             {[]replica{{text("b"), text("streaming"), text("quorum"), number(0)}}, "b", "replicas", journal.OK},
+		"not synchronous":         {[]replica{{text("b"), text("streaming"), text("async"), number(0)}}, "", "replicas", journal.Warning},
+		"hidden":                  {[]replica{{}}, "*", "replicas", journal.OK},
+		"far behind":              {[]replica{far}, "*", "lag", journal.Warning},
+		"synchronous, far behind": {[]replica{far}, "*", "replicas", journal.OK},
+	} {
+		if f := find(judgeReplicas(test.replicas, test.wanted), test.finding); f.Level != test.level {
+			t.Errorf("%s: %+v, want %s", name, f, test.level)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/journaltest"
+	"signalbox/internal/testkit/pgserver"
+)
+
+// childVariable makes this test binary append to the journal in the schema that it names, until it is killed.
+const childVariable = "POSTGRESJOURNAL_TEST_SCHEMA"
+
+// shared is the server of all tests that do not harm it.
+var shared pgserver.Shared
+
+func TestMain(m *testing.M) {
+	if schema := os.Getenv(childVariable); schema != "" {
+		j, err := Open(context.Background(), os.Args[1], Options{Schema: schema})
+		if err == nil {
+			err = journaltest.AppendForever(context.Background(), j, os.Stdout)
+		}
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	if err := shared.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(status)
+}
+
+var schemaNumber atomic.Int64
+
+// newSchema returns the name of a new schema.
+func newSchema() string { return fmt.Sprintf("box_%d", schemaNumber.Add(1)) }
+
+func openJournal(t testing.TB, schema string) *Journal {
+	t.Helper()
+	j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// execute executes a statement without the journal.
+func execute(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJournal(t *testing.T) {
+	journaltest.Run(t, func(t *testing.T) journaltest.Log {
+		schema := newSchema()
+		openJournal(t, schema).Close()
+		return journaltest.Log{
+			Open: func(t testing.TB) journal.Log { return openJournal(t, schema) },
+			AppendAndKill: func(t testing.TB, events int) uint64 {
+				cmd := exec.Command(os.Args[0], shared.Need(t).Address)
+				cmd.Env = append(os.Environ(), childVariable+"="+schema)
+				return journaltest.KillAfter(t, cmd, events)
+			},
+			DamageBlob: func(t testing.TB, digest signalbox.Hash) {
+				execute(t, "UPDATE "+schema+".blob_pieces SET data = set_byte(data, 0, get_byte(data, 0) # 1) WHERE piece = 0 AND upload = (SELECT upload FROM "+schema+".blobs WHERE digest = $1)", digest[:])
+			},
+		}
+	})
+}
+
+// Events cannot be changed, deleted or truncated, even by the owner of the tables.
+func TestEventsAreNeverChanged(t *testing.T) {
+	schema := newSchema()
+	j := openJournal(t, schema)
+	defer j.Close()
+	if err := appendEvent(t, j, 1); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), shared.Need(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	for _, statement := range []string{"UPDATE BOX.events SET type = ''", "DELETE FROM BOX.events", "TRUNCATE BOX.events"} {
+		if _, err := conn.Exec(t.Context(), j.sql(statement)); err == nil || !strings.Contains(err.Error(), "never changed or deleted") {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}

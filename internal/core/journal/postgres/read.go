@@ -1,0 +1,144 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
+)
+
+// readEvents does not send events that are larger than $3.
+const readEvents = `SELECT seq, time, octet_length(type) + octet_length(work) + octet_length(session) + octet_length(actor) + octet_length(data),
+	CASE WHEN octet_length(type) <= $3 THEN type END, CASE WHEN octet_length(work) <= $3 THEN work END, CASE WHEN octet_length(session) <= $3 THEN session END,
+	CASE WHEN octet_length(actor) <= $3 THEN actor END, CASE WHEN octet_length(data) <= $3 THEN data END, prev, hash
+	FROM BOX.events WHERE seq > $1 ORDER BY seq LIMIT $2`
+
+const (
+	// maxRead is how many events one query reads, and readBytes the size at which Read ends early.
+	maxRead   = 1000
+	readBytes = 8 << 20
+	// A watch reads less at a time.
+	watchEvents = 256
+	watchBytes  = 1 << 20
+)
+
+// Read returns at most limit events that follow the event after; none if limit is 0 or less.
+func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	return j.read(ctx, after, limit, readBytes)
+}
+
+func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
+	ctx, leave, err := j.calls.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read after %d: %w", after, err)
+	}
+	defer leave()
+	if limit <= 0 || after >= math.MaxInt64 {
+		return nil, nil
+	}
+	err = j.answer(ctx, func(ctx context.Context) error {
+		if err := j.settle(ctx); err != nil {
+			return err
+		}
+		events, err = j.query(ctx, after, min(limit, maxRead), bytes)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read after %d: %w", after, explain(closedCause(ctx, err)))
+	}
+	return events, nil
+}
+
+func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
+	from := int64(after)
+	if after == 0 {
+		from = math.MinInt64 // there must be nothing before the first event
+	}
+	rows, err := j.pool.Query(ctx, j.sql(readEvents), from, limit, journal.MaxEventBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for next := after + 1; bytes > 0 && rows.Next(); next++ {
+		var (
+			e                                               signalbox.Event
+			seq, nanos                                      int64
+			size                                            int
+			kind, work, session, actor, data, prev, current []byte
+		)
+		if err := rows.Scan(&seq, &nanos, &size, &kind, &work, &session, &actor, &data, &prev, &current); err != nil {
+			return nil, err
+		}
+		switch {
+		case uint64(seq) != next:
+			return nil, damaged(fmt.Errorf("event %d: it is missing, the next one is %d", next, seq))
+		case size > journal.MaxEventBytes:
+			return nil, damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
+		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
+			return nil, damaged(fmt.Errorf("event %d: its hashes have the wrong length", next))
+		}
+		e = signalbox.Event{Seq: next, Time: time.Unix(0, nanos).UTC(), Type: string(kind), Work: string(work), Session: string(session), Actor: string(actor),
+			Data: data, Prev: signalbox.Hash(prev), Hash: signalbox.Hash(current)}
+		events = append(events, e)
+		bytes -= size
+	}
+	rows.Close()
+	return events, rows.Err()
+}
+
+// Head returns the sequence number of the last event.
+func (j *Journal) Head(ctx context.Context) (uint64, error) {
+	ctx, leave, err := j.calls.Begin(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the head: %w", err)
+	}
+	defer leave()
+	seq, _, err := j.last(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the head: %w", explain(closedCause(ctx, err)))
+	}
+	return seq, nil
+}
+
+// last returns the sequence number and the hash of the last event.
+func (j *Journal) last(ctx context.Context) (seq uint64, hash signalbox.Hash, err error) {
+	err = j.answer(ctx, func(ctx context.Context) error {
+		if err := j.settle(ctx); err != nil {
+			return err
+		}
+		seq, hash, err = j.queryLast(ctx, j.pool)
+		return err
+	})
+	return seq, hash, err
+}
+
+func (j *Journal) queryLast(ctx context.Context, q queryer) (seq uint64, hash signalbox.Hash, err error) {
+	var (
+		number int64
+		bytes  []byte
+	)
+	err = q.QueryRow(ctx, j.sql("SELECT seq, hash FROM BOX.events ORDER BY seq DESC LIMIT 1")).Scan(&number, &bytes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, hash, nil
+	}
+	if err != nil {
+		return 0, hash, err
+	}
+	copy(hash[:], bytes)
+	return uint64(number), hash, nil
+}
+
+// closedCause returns driver.ErrClosed instead of the error that closing the journal caused.
+func closedCause(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), driver.ErrClosed) {
+		return fmt.Errorf("%w: %w", driver.ErrClosed, err)
+	}
+	return err
+}

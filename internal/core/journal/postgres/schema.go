@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"signalbox"
+	"signalbox/internal/core/journal"
+)
+
+// format is a version of the tables.
+type format struct {
+	// oldest is the oldest version of a program that can use these tables. It stays what it was if tables, columns or functions are only added,
+	// so that machines can be updated one after the other.
+	oldest int
+	// sql makes these tables out of those of the previous version. It also grants the rights to new tables, as grant does.
+	sql string
+}
+
+// formats are all versions of the tables: the first one has the version 1.
+var formats = []format{{1, tables}}
+
+// oldProgram is the SQLSTATE with which append_events refuses a program that is too old for the tables.
+const oldProgram = "SB001"
+
+// tables creates what a box needs. Text is stored as bytes, because PostgreSQL's text cannot hold every byte.
+//
+// Only functions write events. They run with the rights of the owner, so that a worker can do nothing else: not change an event, and not append one
+// that does not continue the log. An append is one statement, which arrives as a whole before it takes the lock: other machines do not
+// wait for one that stops in the middle of sending it.
+const tables = `
+CREATE TABLE BOX.format (version integer NOT NULL, oldest integer NOT NULL);
+CREATE UNIQUE INDEX format_has_one_row ON BOX.format ((true));
+
+CREATE TABLE BOX.events (
+	seq     bigint PRIMARY KEY CHECK (seq > 0),
+	time    bigint NOT NULL, -- nanoseconds since 1970, UTC
+	type    bytea NOT NULL,
+	work    bytea NOT NULL,
+	session bytea NOT NULL,
+	actor   bytea NOT NULL,
+	data    bytea NOT NULL,
+	prev    bytea NOT NULL CHECK (octet_length(prev) = 32),
+	hash    bytea NOT NULL CHECK (octet_length(hash) = 32),
+	CONSTRAINT events_are_not_too_large CHECK (octet_length(type) + octet_length(work) + octet_length(session) + octet_length(actor) + octet_length(data) <= MAXBYTES)
+);
+ALTER TABLE BOX.events ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'events of a ledger are never changed or deleted';
+END $$;
+CREATE TRIGGER events_are_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON BOX.events
+	FOR EACH STATEMENT EXECUTE FUNCTION BOX.refuse_change();
+
+-- The appends that must not be stored when they arrive late.
+CREATE TABLE BOX.fences (token bytea PRIMARY KEY, time timestamptz NOT NULL DEFAULT now());
+
+-- append_events appends events to the log if it ends with the event expected, which the first event continues.
+CREATE FUNCTION BOX.append_events(program integer, attempt bytea, expected bigint, times bigint[], types bytea[], works bytea[],
+	sessions bytea[], actors bytea[], datas bytea[], prevs bytea[], hashes bytea[], OUT stored boolean, OUT fenced boolean, OUT head bigint, OUT head_hash bytea)
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE
+	n integer := pg_catalog.cardinality(hashes);
+	needed integer;
+BEGIN
+	-- The names below must mean those of pg_catalog, whatever the caller has set. To set that for each call, with a clause of the function, would
+	-- take longer than inserting an event.
+	IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+	END IF;
+	-- One append at a time: only the owner can take this lock in another way. Each statement sees what was committed before it began. There are
+	-- few of them, because each takes about as long as inserting a row.
+	LOCK TABLE BOX.format IN EXCLUSIVE MODE;
+	SELECT f.oldest, EXISTS (SELECT FROM BOX.fences WHERE token = attempt), coalesce(e.seq, 0), coalesce(e.hash, decode(repeat('00', 32), 'hex'))
+		INTO needed, fenced, head, head_hash
+		FROM BOX.format f LEFT JOIN (SELECT seq, hash FROM BOX.events ORDER BY seq DESC LIMIT 1) e ON true;
+	IF needed > program THEN
+		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', needed, program USING ERRCODE = 'SB001';
+	END IF;
+	stored := coalesce(NOT fenced AND head = expected AND head_hash = prevs[1] AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1, false);
+	IF NOT stored THEN
+		RETURN;
+	END IF;
+	IF n = 1 THEN -- as below, in half the time
+		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
+		VALUES (expected + 1, times[1], types[1], works[1], sessions[1], actors[1], datas[1], prevs[1], hashes[1]);
+	ELSE
+		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
+		SELECT expected + u.number, u.time, u.type, u.work, u.session, u.actor, u.data, u.prev, u.hash
+		FROM ROWS FROM (unnest(times, types, works, sessions, actors, datas, prevs, hashes)) WITH ORDINALITY
+			AS u(time, type, work, session, actor, data, prev, hash, number);
+	END IF;
+END $$;
+
+-- fence_append makes sure that an append is not stored later, and returns the hash of the event that would be its last one, if that exists. It
+-- always writes something, so that the server waits for its replicas, which then have that event too.
+CREATE FUNCTION BOX.fence_append(attempt bytea, last bigint) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	LOCK TABLE BOX.format IN EXCLUSIVE MODE;
+	DELETE FROM BOX.fences f WHERE f.time < now() - interval '7 days';
+	INSERT INTO BOX.fences (token) VALUES (attempt) ON CONFLICT (token) DO UPDATE SET time = now();
+	RETURN (SELECT e.hash FROM BOX.events e WHERE e.seq = last);
+END $$;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA BOX FROM PUBLIC;
+
+CREATE TABLE BOX.blobs (
+	digest bytea PRIMARY KEY CHECK (octet_length(digest) = 32),
+	upload bytea NOT NULL,
+	size   bigint NOT NULL
+);
+CREATE TABLE BOX.blob_pieces (
+	upload bytea NOT NULL,
+	piece  integer NOT NULL,
+	data   bytea NOT NULL,
+	PRIMARY KEY (upload, piece)
+);
+ALTER TABLE BOX.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
+`
+
+// sql replaces the words BOX and MAXBYTES in a statement by the schema of the box and the maximum size of an event.
+func (j *Journal) sql(statement string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(statement, "BOX", j.schema), "MAXBYTES", strconv.Itoa(journal.MaxEventBytes))
+}
+
+// findOrCreate checks the tables of the box. It creates them if there are none and that is wanted, and migrates older ones. Whoever creates a ledger
+// is warned of a server that may lose it; Inspect finds that later.
+func (j *Journal) findOrCreate(ctx context.Context) error {
+	var ready bool
+	err := j.within(ctx, func(ctx context.Context) (err error) {
+		ready, err = j.find(ctx, j.pool)
+		return err
+	})
+	if ready || err != nil {
+		return err
+	}
+	if err := pgx.BeginFunc(ctx, j.pool, func(tx pgx.Tx) error { return j.migrate(ctx, tx) }); err != nil {
+		return err
+	}
+	findings, err := durability(ctx, j.pool)
+	for _, f := range findings {
+		j.log.Warn(f.Detail, "fix", f.Fix)
+	}
+	return err
+}
+
+// migrate creates the tables, or makes them those of this program's version.
+func (j *Journal) migrate(ctx context.Context, tx pgx.Tx) error {
+	// Two processes that create or migrate the same box wait for each other, and for appends.
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", j.lock); err != nil {
+		return err
+	}
+	version, err := j.version(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if version.found > 0 {
+		if _, err := tx.Exec(ctx, j.sql("LOCK TABLE BOX.format IN EXCLUSIVE MODE")); err != nil {
+			return err
+		}
+	} else {
+		if err := j.createSchema(ctx, tx); err != nil {
+			return err
+		}
+	}
+	for i := version.found; i < j.opts.program(); i++ {
+		if _, err := tx.Exec(ctx, j.sql(j.opts.formats[i].sql)); err != nil {
+			return fmt.Errorf("make version %d of the tables: %w", i+1, err)
+		}
+		if version.found > 0 {
+			j.log.Info("migrated the tables of the ledger", "schema", j.opts.Schema, "version", i+1)
+		}
+	}
+	if version.found >= j.opts.program() { // somebody else was faster
+		return nil
+	}
+	_, err = tx.Exec(ctx, j.sql("INSERT INTO BOX.format VALUES ($1, $2) ON CONFLICT ((true)) DO UPDATE SET version = $1, oldest = $2"),
+		j.opts.program(), j.opts.formats[j.opts.program()-1].oldest)
+	return err
+}
+
+func (j *Journal) createSchema(ctx context.Context, tx pgx.Tx) error {
+	var exists bool
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", j.opts.Schema).Scan(&exists); err != nil {
+		return err
+	}
+	if exists { // CREATE SCHEMA IF NOT EXISTS would need a right that the user may not have
+		return nil
+	}
+	_, err := tx.Exec(ctx, j.sql("CREATE SCHEMA BOX"))
+	return err
+}
+
+// find reports whether the tables can be used as they are. It returns an error if they are neither that nor to be created or migrated.
+func (j *Journal) find(ctx context.Context, q queryer) (bool, error) {
+	v, err := j.version(ctx, q)
+	program := j.opts.program()
+	switch {
+	case err != nil:
+		return false, err
+	case v.found == 0 && !j.opts.Create:
+		return false, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no ledger in the schema %s", j.opts.Schema),
+			Hint: "create a box with signalbox init, or correct the address of the database"}
+	case v.found == 0:
+		return false, nil
+	case v.oldest > program:
+		return false, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the tables have version %d, and this program knows version %d", v.found, program),
+			Hint: "install the version of signalbox that the other machines use"}
+	case v.found < program && !v.owner:
+		return false, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the tables have version %d, this program needs version %d, and only their owner %s can change them", v.found, program, v.ownerName),
+			Hint: "run a command of this version of signalbox, such as signalbox status, as the owner, or use an older version of signalbox"}
+	}
+	return v.found >= program, nil
+}
+
+// version is what is found in a schema.
+type version struct {
+	found     int // 0 means that the schema is empty or does not exist
+	oldest    int
+	owner     bool // whether the user has the rights of the owner
+	ownerName string
+}
+
+// version returns an error if the schema has tables of something else.
+func (j *Journal) version(ctx context.Context, q queryer) (v version, err error) {
+	rows, err := q.Query(ctx, "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relkind IN ('r', 'v', 'm', 'p', 'f')", j.opts.Schema)
+	if err != nil {
+		return v, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(names) == 0 {
+		return v, err
+	}
+	found := map[string]bool{}
+	for _, name := range names {
+		found[name] = true
+	}
+	for _, name := range []string{"format", "events", "fences", "blobs", "blob_pieces"} {
+		if !found[name] {
+			return v, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the schema %s has tables, but not those of a ledger: %s is missing", j.opts.Schema, name),
+				Hint: "choose another schema, or restore this one from a backup"}
+		}
+	}
+	err = q.QueryRow(ctx, j.sql(`SELECT version, oldest, pg_has_role(relowner, 'USAGE'), pg_get_userbyid(relowner)::text
+		FROM BOX.format, pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relname = 'events'`), j.opts.Schema).
+		Scan(&v.found, &v.oldest, &v.owner, &v.ownerName)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = damaged(errors.New("the version of its tables is missing"))
+	}
+	return v, err
+}
