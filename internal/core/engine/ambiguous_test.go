@@ -25,9 +25,9 @@ func TestAmbiguousAppend(t *testing.T) {
 		{"not stored", []step{cutBefore}, nil, nil, "w", 2},
 		{"not stored, then stored without saying so", []step{cutBefore, cutAfter}, nil, nil, "w", 2},
 		{"not stored, then a conflict", []step{cutBefore, fails(journal.ErrConflict)}, nil, nil, "w", 3},
-		{"not stored, then a definite failure", []step{cutBefore, fails(journal.ErrNotStored)}, nil, journal.ErrNotStored, "", 2},
+		{"not stored, then a definite failure", []step{cutBefore, fails(journal.ErrNotStored)}, nil, ErrUnknownOutcome, "", 2},
 		{"not stored, twice", []step{cutBefore, cutBefore}, nil, nil, "w", 3},
-		{"not stored, three times", []step{cutBefore, cutBefore, cutBefore}, nil, errCut, "", 3},
+		{"not stored, three times", []step{cutBefore, cutBefore, cutBefore}, nil, ErrUnknownOutcome, "", 3},
 		{"stored, and unreadable", []step{cutAfter}, []step{fails(errCut)}, ErrUnknownOutcome, "w", 1},
 		{"stored, and unreadable the second time", []step{cutAfter}, []step{goesThrough, fails(errCut)}, ErrUnknownOutcome, "w", 1},
 		{"not stored, and unreadable", []step{cutBefore}, []step{fails(errCut)}, ErrUnknownOutcome, "", 1},
@@ -79,6 +79,28 @@ func TestAmbiguousAppendThatLostTheRace(t *testing.T) {
 	}
 	checkTypes(t, m, 2, "LeaseGranted")
 	checkLog(t, m, e, other)
+}
+
+// An append whose outcome is unknown arrives after a later attempt has certainly failed, and after the command was answered.
+func TestAmbiguousAppendThatArrivesLate(t *testing.T) {
+	m := newMemory()
+	f := &faulty{Journal: m}
+	e := openBox(t, f, nil)
+	var late func() error
+	f.appends.then(func(next func() error) error {
+		late = next
+		return errCut
+	}, fails(journal.ErrNotStored))
+	_, err := e.Do(context.Background(), openWork("w"))
+	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, journal.ErrNotStored) {
+		t.Errorf("error %v, want that the outcome is unknown, and why", err)
+	}
+	if err := late(); err != nil {
+		t.Fatalf("the late append: %v", err)
+	}
+	must(t, e, openWork("v"))
+	checkWorks(t, e, "w", "v")
+	checkLog(t, m, e)
 }
 
 // More was appended after the events before the engine could look.

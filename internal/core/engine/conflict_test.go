@@ -89,47 +89,53 @@ func TestDefiniteFailure(t *testing.T) {
 func TestEnginesAgree(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		m := newMemory()
-		now := start
-		opts := &Options{Now: func() time.Time { return now }}
-		var engines []*Engine
-		for range rapid.IntRange(1, 3).Draw(t, "engines") {
-			e, err := Open(context.Background(), m, opts)
-			if err != nil {
+		enginesAgree(t, func() journal.Journal { return m }, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") })
+	})
+}
+
+// enginesAgree gives random commands to engines on one log, each with a journal that open returns.
+func enginesAgree(t rapid.TB, open func() journal.Journal, pick func(n int) int) {
+	t.Helper()
+	now := start
+	opts := &Options{Now: func() time.Time { return now }}
+	j := open()
+	var engines []*Engine
+	for range 1 + pick(3) {
+		e, err := Open(context.Background(), open(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		engines = append(engines, e)
+	}
+	r := &traffic{name: "s", pick: pick}
+	var reference rules.State
+	commands := []rules.Command{rules.OpenBox{Box: "box", Actor: "me"}, openWork("w0")}
+	for range pick(41) {
+		commands = append(commands, nil)
+	}
+	for _, c := range commands {
+		if c == nil {
+			c = r.next()
+		}
+		now = now.Add(time.Duration(pick(3)) * 400 * time.Millisecond)
+		want := rules.Decide(&reference, now, c)
+		answer, err := engines[pick(len(engines))].Do(context.Background(), c)
+		if diff := cmp.Diff(outcomeText(want.Answer, want.Err), outcomeText(answer, err)); diff != "" {
+			t.Fatalf("%#v (-want +got):\n%s", c, diff)
+		}
+		r.heard(answer, err)
+		events := readAll(t, j)
+		if got := len(events) - int(reference.Seq()); got != len(want.Events) {
+			t.Fatalf("%#v made %d events, want %d", c, got, len(want.Events))
+		}
+		for reference.Seq() < uint64(len(events)) {
+			if err := reference.Apply(&events[reference.Seq()]); err != nil {
 				t.Fatal(err)
 			}
-			defer e.Close()
-			engines = append(engines, e)
 		}
-		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "pick") }
-		r := &traffic{name: "s", pick: pick}
-		var reference rules.State
-		commands := []rules.Command{rules.OpenBox{Box: "box", Actor: "me"}, openWork("w0")}
-		for range rapid.IntRange(0, 40).Draw(t, "commands") {
-			commands = append(commands, nil)
-		}
-		for _, c := range commands {
-			if c == nil {
-				c = r.next()
-			}
-			now = now.Add(time.Duration(pick(3)) * 400 * time.Millisecond)
-			want := rules.Decide(&reference, now, c)
-			answer, err := engines[pick(len(engines))].Do(context.Background(), c)
-			if diff := cmp.Diff(outcomeText(want.Answer, want.Err), outcomeText(answer, err)); diff != "" {
-				t.Fatalf("%#v (-want +got):\n%s", c, diff)
-			}
-			r.heard(answer, err)
-			events, _ := m.stored()
-			if got := len(events) - int(reference.Seq()); got != len(want.Events) {
-				t.Fatalf("%#v made %d events, want %d", c, got, len(want.Events))
-			}
-			for reference.Seq() < uint64(len(events)) {
-				if err := reference.Apply(&events[reference.Seq()]); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		checkLog(t, m, engines...)
-	})
+	}
+	checkLog(t, j, engines...)
 }
 
 func outcomeText(a rules.Answer, err error) string {
@@ -154,45 +160,60 @@ func TestManyEnginesAtOnce(t *testing.T) {
 	for seed := range uint64(4) {
 		synctest.Test(t, func(t *testing.T) {
 			m := newMemory()
-			engines := make([]*Engine, 4)
-			opts := &Options{Now: time.Now}
-			for i := range engines {
-				engines[i] = open(t, m, opts)
-			}
-			must(t, engines[0], rules.OpenBox{Box: "box", Actor: "me"})
-			must(t, engines[1], openWork("w0"))
-			calls := make([][]call, 12)
-			var callers sync.WaitGroup
-			for i := range calls {
-				rng := rand.New(rand.NewPCG(seed, uint64(i)))
-				callers.Go(func() {
-					calls[i] = giveCommands(m, engines[i%len(engines)], &traffic{name: fmt.Sprintf("s%d", i), pick: rng.IntN}, 40)
-				})
-			}
-			callers.Wait()
-			checkLog(t, m, engines...)
-			checkOneLease(t, m)
-			states := allStates(t, m)
-			for _, c := range calls {
-				for i := range c {
-					if !explained(states, &c[i]) {
-						t.Errorf("%#v between events %d and %d: %s: that was never true", c[i].command, c[i].before, c[i].after, outcomeText(c[i].answer, c[i].err))
-					}
-				}
-			}
+			crowd{callers: 12, commands: 40, now: time.Now,
+				pass: func() { time.Sleep(300 * time.Millisecond) }, // all who sleep wake together
+			}.run(t, seed, func() journal.Journal { return m })
 		})
 	}
 }
 
-func giveCommands(m *memory, e *Engine, r *traffic, n int) (calls []call) {
-	for range n {
+// crowd is how many callers give how many commands each.
+type crowd struct {
+	callers, commands int
+	now               func() time.Time
+	pass              func() // lets leases run out
+}
+
+// run lets the callers give commands to four engines on one log, each with a journal that newJournal returns.
+func (w crowd) run(t *testing.T, seed uint64, newJournal func() journal.Journal) {
+	t.Helper()
+	j := newJournal()
+	engines := make([]*Engine, 4)
+	for i := range engines {
+		engines[i] = open(t, newJournal(), &Options{Now: w.now})
+	}
+	must(t, engines[0], rules.OpenBox{Box: "box", Actor: "me"})
+	must(t, engines[1], openWork("w0"))
+	calls := make([][]call, w.callers)
+	var callers sync.WaitGroup
+	for i := range calls {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		callers.Go(func() {
+			calls[i] = w.giveCommands(j, engines[i%len(engines)], &traffic{name: fmt.Sprintf("s%d", i), pick: rng.IntN})
+		})
+	}
+	callers.Wait()
+	checkLog(t, j, engines...)
+	checkOneLease(t, j)
+	states := allStates(t, j)
+	for _, c := range calls {
+		for i := range c {
+			if !explained(states, &c[i]) {
+				t.Errorf("%#v between events %d and %d: %s: that was never true", c[i].command, c[i].before, c[i].after, outcomeText(c[i].answer, c[i].err))
+			}
+		}
+	}
+}
+
+func (w crowd) giveCommands(j journal.Journal, e *Engine, r *traffic) (calls []call) {
+	for range w.commands {
 		if r.pick(4) == 0 {
-			time.Sleep(300 * time.Millisecond) // let leases run out; all who sleep wake together
+			w.pass()
 		}
 		c := call{command: r.next()}
-		c.before, _ = m.Head(context.Background())
+		c.before, _ = j.Head(context.Background())
 		c.answer, c.err = e.Do(context.Background(), c.command)
-		c.after, _ = m.Head(context.Background())
+		c.after, _ = j.Head(context.Background())
 		calls = append(calls, c)
 		r.heard(c.answer, c.err)
 	}
@@ -200,10 +221,10 @@ func giveCommands(m *memory, e *Engine, r *traffic, n int) (calls []call) {
 }
 
 // allStates returns the state after each event, from none on.
-func allStates(t *testing.T, m *memory) []*rules.State {
+func allStates(t *testing.T, j journal.Journal) []*rules.State {
 	t.Helper()
 	states := []*rules.State{{}}
-	events, _ := m.stored()
+	events := readAll(t, j)
 	for i := range events {
 		next, err := rules.FromSnapshot(states[i].Snapshot())
 		if err == nil {
@@ -228,11 +249,10 @@ func explained(states []*rules.State, c *call) bool {
 }
 
 // checkOneLease checks, without the rules, that no lease was granted while another was live.
-func checkOneLease(t *testing.T, m *memory) {
+func checkOneLease(t *testing.T, j journal.Journal) {
 	t.Helper()
 	held, granted := map[string]bool{}, 0
-	events, _ := m.stored()
-	for _, e := range events {
+	for _, e := range readAll(t, j) {
 		switch e.Type {
 		case "LeaseGranted":
 			if granted++; held[e.Work] {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
@@ -34,6 +35,9 @@ type Options struct {
 	// Elapsed returns the time since a fixed moment, unaffected by changes to the clock. If the clock jumps against it, the engine
 	// stops writing. Nil means the system's monotonic clock if Now is nil; otherwise jumps are not detected.
 	Elapsed func() time.Duration
+	// Memory remembers the events that the processes of this machine applied, so that the engine refuses to write to a log that has
+	// lost some of them. Nil means that only what this engine applied itself is known. The caller closes it after the engine.
+	Memory *applied.Memory
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 }
@@ -42,14 +46,23 @@ type Options struct {
 type Engine struct {
 	journal journal.Journal
 	clock   *clock
+	memory  *applied.Memory // may be nil
 	log     *slog.Logger
+	outage  outage
 
 	queue   chan *request
-	closing chan struct{} // closed by Close: no new requests
-	stopped chan struct{} // closed by the writer when it has stopped
+	closing chan struct{}   // closed by Close: no new requests
+	stopped chan struct{}   // closed by the writer when it has stopped
+	life    context.Context // done when Close no longer waits for the journal
+	cancel  context.CancelFunc
 
-	// mu guards the fields below. The writer holds it from deciding until the append is done, so that no one sees a state that is
-	// not durable.
+	// turn holds a value while somebody decides commands or applies events. The writer has it from deciding until the outcome of the
+	// append is known and applied. Waiting for the journal may take long with it, so callers wait for it with their context.
+	turn chan struct{}
+
+	// mu guards the fields below. Nobody holds it while waiting for the journal or for turn, so the last known state can be read at any
+	// time. State and tail are changed only with both turn and mu, and only to what is durable: whoever has the turn may read them
+	// without mu.
 	mu       sync.Mutex
 	state    *rules.State
 	tail     ledger.Tail
@@ -62,7 +75,8 @@ type Engine struct {
 	closeOnce sync.Once
 }
 
-// Open computes the state from the log and returns an engine. The caller closes the engine, then the journal.
+// Open computes the state from the log and returns an engine. The caller closes the engine, then the journal. If the log lacks events
+// that are remembered, the error is an *applied.Lost.
 func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -70,15 +84,23 @@ func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error
 	e := &Engine{
 		journal:  j,
 		clock:    newClock(opts),
+		memory:   opts.Memory,
 		log:      opts.Log,
 		queue:    make(chan *request, 1024),
 		closing:  make(chan struct{}),
 		stopped:  make(chan struct{}),
+		turn:     make(chan struct{}, 1),
 		state:    &rules.State{},
 		advanced: make(chan struct{}),
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
+	}
+	e.outage.log = e.log
+	e.life, e.cancel = context.WithCancel(context.Background())
+	remembered, err := e.remembered() // first, because other processes may append meanwhile
+	if err != nil {
+		return nil, err
 	}
 	if err := e.loadSnapshot(ctx); err != nil {
 		return nil, err
@@ -86,26 +108,68 @@ func Open(ctx context.Context, j journal.Journal, opts *Options) (*Engine, error
 	if err := e.readAll(ctx, nil); err != nil {
 		return nil, err
 	}
+	if err := e.checkRemembered(ctx, remembered); err != nil {
+		return nil, err
+	}
 	go e.write()
 	return e, nil
 }
 
-// Close executes the commands that are waiting, saves a snapshot if one is due, and stops. It does not close the journal.
+// closeGrace is how long Close waits for the log.
+const closeGrace = time.Second
+
+// Close executes the commands that are waiting, saves a snapshot if one is due, and stops. It does not close the journal. If the log does
+// not answer, Close cancels what is in progress after a second. The commands then fail, with ErrUnknownOutcome if they may be
+// stored.
 func (e *Engine) Close() error {
 	e.closeOnce.Do(func() {
 		close(e.closing)
+		defer e.cancel()
+		defer time.AfterFunc(closeGrace, e.cancel).Stop()
 		<-e.stopped
+		e.turn <- struct{}{} // for ever: nothing is applied any more
 		e.saving.Wait()
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if e.snapshotDue() {
-			e.save(e.snapshot())
-		}
+		e.saveIfDue()
+		e.saving.Wait()
 	})
 	return nil
 }
 
-// View calls f with the state, which f must neither retain nor change. The state is durable; View waits for an append in progress.
+// take waits for the turn.
+func (e *Engine) take(ctx context.Context) error {
+	if e.life.Err() != nil { // a choice between two ready channels must not let it through
+		return ErrClosed
+	}
+	select {
+	case e.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.life.Done():
+		return ErrClosed
+	}
+}
+
+func (e *Engine) release() { <-e.turn }
+
+// inTurn calls f when it has the turn, with a context that is also done when Close no longer waits for f.
+func (e *Engine) inTurn(ctx context.Context, f func(context.Context) error) error {
+	if err := e.take(ctx); err != nil {
+		return err
+	}
+	defer e.release()
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	err := f(inner)
+	if err != nil && inner.Err() != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", ErrClosed, err)
+	}
+	return err
+}
+
+// View calls f with the state, which f must neither retain nor change. The state is durable, and includes every command that was
+// answered. View does not wait for the journal: what others have appended may be missing, above all while the journal is not available.
 func (e *Engine) View(f func(*rules.State)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,9 +201,14 @@ func (e *Engine) Tail() ledger.Tail {
 
 // Refresh reads the events that other processes have appended.
 func (e *Engine) Refresh(ctx context.Context) error {
+	return e.inTurn(ctx, e.catchUp)
+}
+
+// failure returns why the log can no longer be followed, nil if it can.
+func (e *Engine) failure() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.catchUp(ctx)
+	return e.broken
 }
 
 // Wait blocks until the state is past the event after. It notices events of other processes only while Follow runs.
@@ -161,13 +230,15 @@ func (e *Engine) Wait(ctx context.Context, after uint64) error {
 	}
 }
 
-// notify wakes all callers of Wait. The caller holds mu.
+// notify wakes all callers of Wait.
 func (e *Engine) notify() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	close(e.advanced)
 	e.advanced = make(chan struct{})
 }
 
-// apply applies one event of the log to the state. The caller holds mu.
+// apply applies one event of the log to the state. The caller holds turn and mu, or is alone.
 func (e *Engine) apply(event *signalbox.Event) error {
 	tail := e.tail
 	if err := tail.Extend(event); err != nil {

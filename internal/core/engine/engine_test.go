@@ -119,8 +119,11 @@ func TestClosedEngine(t *testing.T) {
 		}
 	}
 	checkWorks(t, e, "w")
+	if err := e.Refresh(context.Background()); err != ErrClosed {
+		t.Errorf("refresh: error %v, want %v", err, ErrClosed)
+	}
 	must(t, open(t, m, nil), openWork("v"))
-	checkLog(t, m, e)
+	checkLog(t, m)
 }
 
 // A command that met the closing engine too late for its writer, and too early to be turned away, is answered. An answer that is
@@ -128,7 +131,7 @@ func TestClosedEngine(t *testing.T) {
 func TestCommandAfterWriterStopped(t *testing.T) {
 	e := openBox(t, newMemory(), nil)
 	e.Close()
-	late := &request{context.Background(), openWork("w"), make(chan outcome, 1)}
+	late := &request{ctx: context.Background(), command: openWork("w"), answer: make(chan outcome, 1)}
 	e.queue <- late
 	if _, err := e.await(late); err != ErrClosed {
 		t.Errorf("error %v, want %v", err, ErrClosed)
@@ -218,11 +221,13 @@ func checkFates(t *testing.T, m *memory, fates []fate) {
 	for _, f := range fates {
 		counts[f.err]++
 		switch {
+		case f.err == context.Canceled && opened[f.work]:
+			t.Errorf("%s was withdrawn, and is in the log", f.work)
 		case f.err == nil && !opened[f.work]:
 			t.Errorf("%s was opened, and is not in the log", f.work)
 		case f.err == ErrClosed && opened[f.work]:
 			t.Errorf("%s was turned away, and is in the log", f.work)
-		case f.err != nil && f.err != ErrClosed && f.err != context.Canceled:
+		case f.err != nil && f.err != ErrClosed && !errors.Is(f.err, context.Canceled):
 			t.Errorf("%s: %v", f.work, f.err)
 		}
 	}

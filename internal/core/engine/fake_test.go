@@ -284,7 +284,7 @@ func TestMemoryIsAJournal(t *testing.T) {
 	journaltest.Run(t, func(*testing.T) journaltest.Log {
 		s := newMemory().storage
 		return journaltest.Log{
-			Open: func(testing.TB) journal.Journal { return s.open() },
+			Open: func(testing.TB) journal.Log { return s.open() },
 			DamageBlob: func(_ testing.TB, digest signalbox.Hash) {
 				s.mu.Lock()
 				defer s.mu.Unlock()

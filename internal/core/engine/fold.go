@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/journal"
 )
 
@@ -54,45 +55,76 @@ func (e *Engine) readAll(ctx context.Context, applied func() error) error {
 	return ctx.Err()
 }
 
-// catchUp applies the new events of the log. The caller holds mu.
+// catchUp applies the new events of the log. The caller has the turn.
 func (e *Engine) catchUp(ctx context.Context) error {
-	if e.broken != nil {
-		return e.broken
+	if err := e.failure(); err != nil {
+		return err
 	}
 	for {
 		events, err := e.journal.Read(ctx, e.state.Seq(), readAtOnce)
 		if err != nil {
 			return fmt.Errorf("read the ledger: %w", err)
 		}
-		for i := range events {
-			if err := e.apply(&events[i]); err != nil {
-				return e.fail(err)
-			}
-		}
 		if len(events) == 0 {
 			return nil
+		}
+		applied, err := e.applyAll(events)
+		if err := e.remember(events[:applied]); err != nil {
+			return err
+		}
+		if err != nil {
+			return e.fail(err)
 		}
 		e.notify()
 	}
 }
 
-// checkLength returns an error if the log has lost events, which would look like a conflict forever. The caller holds mu.
+// applyAll applies events of the log, and returns how many were applied. The caller has the turn.
+func (e *Engine) applyAll(events []signalbox.Event) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range events {
+		if err := e.apply(&events[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(events), nil
+}
+
+// checkLength returns an error if the log has lost events, which would look like a conflict forever. The caller has the turn.
 func (e *Engine) checkLength(ctx context.Context) error {
 	head, err := e.journal.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("read the ledger: %w", err)
 	}
 	if seq := e.state.Seq(); head < seq {
-		return e.fail(changed(fmt.Errorf("it ends at event %d, but had event %d before", head, seq)))
+		return e.fail((&applied.Lost{First: head + 1, Last: seq, Head: head}).AsError())
 	}
 	return nil
 }
 
-// fail stops the engine for good, because its state no longer matches the log. The caller holds mu.
+// fail stops the engine for good, because its state no longer matches the log. If the log has lost events, the error that it returns,
+// and that everybody gets from then on, says which. The first error counts. The caller does not hold mu.
 func (e *Engine) fail(err error) error {
-	e.broken = err
+	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
+		err = e.explain(err)
+	}
+	e.mu.Lock()
+	if e.broken == nil {
+		e.broken = err
+	}
+	err = e.broken
+	e.mu.Unlock()
 	e.notify()
 	return err
+}
+
+// Stop makes the engine refuse every later command with err, which says what is wrong with the log. Commands that are being executed may
+// still be.
+func (e *Engine) Stop(err error) {
+	if e.failure() == nil {
+		e.fail(err)
+	}
 }
 
 // loadSnapshot loads the state from the journal's snapshot, if that belongs to this log.

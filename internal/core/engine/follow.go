@@ -1,16 +1,19 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
 // Follow applies the events that other processes append, and records expired leases, until ctx is done or the log cannot be
-// followed. Without it an engine reads the events of others only when it executes a command or is refreshed.
+// followed. It waits while the journal is not available. Without it an engine reads the events of others only when it executes a command or is refreshed.
 func (e *Engine) Follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -29,32 +32,71 @@ func (e *Engine) Follow(ctx context.Context) error {
 	return <-failed
 }
 
-// watch applies the events that the journal reports.
+// watch applies the events that the journal reports, until ctx is done or the log cannot be followed. A journal does not report that it
+// has lost events, and a watch would wait at its end for ever, so watch also looks at the log from time to time.
 func (e *Engine) watch(ctx context.Context) error {
-	for event, err := range e.journal.Watch(ctx, e.Tail().Seq) {
-		if err != nil {
-			return err
+	ctx, cancel := context.WithCancel(ctx)
+	var checking sync.WaitGroup
+	defer checking.Wait()
+	defer cancel()
+	checking.Go(func() {
+		e.checkRegularly(ctx)
+		cancel()
+	})
+	err := e.applyReported(ctx)
+	if ctx.Err() == nil {
+		return err
+	}
+	return cmp.Or(e.failure(), err)
+}
+
+// applyReported applies the events that the journal reports.
+func (e *Engine) applyReported(ctx context.Context) error {
+	if err := e.inTurn(ctx, e.checkMoved); err != nil {
+		return err
+	}
+	for event, err := range e.Watch(ctx, e.Tail().Seq) {
+		if err == nil {
+			err = e.inTurn(ctx, func(context.Context) error { return e.applyWatched(&event) })
 		}
-		if err := e.applyWatched(&event); err != nil {
+		if err == nil {
+			err = e.inTurn(ctx, e.checkMoved)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
+// applyWatched applies an event unless it is applied already. The caller has the turn.
 func (e *Engine) applyWatched(event *signalbox.Event) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.broken != nil:
-		return e.broken
-	case event.Seq <= e.state.Seq(): // already applied
-		return nil
+	if err := e.failure(); err != nil || event.Seq <= e.state.Seq() {
+		return err
 	}
-	if err := e.apply(event); err != nil {
+	events := []signalbox.Event{*event}
+	if _, err := e.applyAll(events); err != nil {
 		return e.fail(err)
 	}
+	if err := e.remember(events); err != nil {
+		return err
+	}
 	e.notify()
+	return nil
+}
+
+// checkMoved stops the engine for good if the log was moved away: what happens elsewhere never arrives here, so no one may wait for it or rely on
+// this state any more. The rules refuse commands in any case. The caller has the turn.
+func (e *Engine) checkMoved(ctx context.Context) error {
+	if e.state.Moved() == nil {
+		return nil
+	}
+	if err := e.catchUp(ctx); err != nil { // the move may be long ago, and the log continue after it
+		return err
+	}
+	if err := e.state.Moved(); err != nil {
+		return e.fail(err)
+	}
 	return nil
 }
 
@@ -89,7 +131,11 @@ func (e *Engine) expireWhenDue(ctx context.Context) error {
 		return err
 	}
 	if err != nil && ctx.Err() == nil {
-		e.log.Warn("cannot record expired leases; trying again", "error", err)
+		if errors.Is(err, journal.ErrUnavailable) {
+			e.outage.begin(err)
+		} else {
+			e.log.Warn("cannot record expired leases; trying again", "error", err)
+		}
 		select { // do not retry without a pause
 		case <-ctx.Done():
 		case <-e.closing:

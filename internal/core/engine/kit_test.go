@@ -137,10 +137,10 @@ func checkWorks(t testing.TB, e *Engine, want ...string) {
 }
 
 // checkLog verifies the log and checks that each engine, when it has caught up, has exactly its fold.
-func checkLog(t rapid.TB, m *memory, engines ...*Engine) {
+func checkLog(t rapid.TB, j journal.Journal, engines ...*Engine) {
 	t.Helper()
-	events, _ := m.stored()
-	report, err := ledger.Verify(context.Background(), uint64(len(events)), m.Read, nil)
+	events := readAll(t, j)
+	report, err := ledger.Verify(context.Background(), uint64(len(events)), j.Read, nil)
 	if err != nil || !report.OK {
 		t.Fatalf("verify: %+v, %v", report, err)
 	}
@@ -152,7 +152,7 @@ func checkLog(t rapid.TB, m *memory, engines ...*Engine) {
 		}
 	}
 	for i, e := range engines {
-		if err := e.Refresh(context.Background()); err != nil {
+		if err := e.Refresh(context.Background()); err != nil && err != ErrClosed {
 			t.Fatalf("engine %d: refresh: %v", i, err)
 		}
 		if e.Tail() != tail {
@@ -163,6 +163,21 @@ func checkLog(t rapid.TB, m *memory, engines ...*Engine) {
 				t.Errorf("engine %d has another state than the log gives", i)
 			}
 		})
+	}
+}
+
+// readAll returns all events of a journal.
+func readAll(t rapid.TB, j journal.Journal) (all []signalbox.Event) {
+	t.Helper()
+	for {
+		events, err := j.Read(context.Background(), uint64(len(all)), journal.MaxAppend) // it may return fewer
+		if err != nil {
+			t.Fatalf("read: %v", err)
+		}
+		if len(events) == 0 {
+			return all
+		}
+		all = append(all, events...)
 	}
 }
 

@@ -44,8 +44,13 @@ func encodeSnapshot(tail *ledger.Tail, state *rules.State) journal.Snapshot {
 	return journal.Snapshot{Seq: tail.Seq, Hash: tail.Hash, State: append(data, state.Snapshot()...)}
 }
 
-// saveInBackground encodes and saves a snapshot in a goroutine. The caller holds mu.
-func (e *Engine) saveInBackground() {
+// saveIfDue encodes and saves a snapshot in a goroutine, if one is due.
+func (e *Engine) saveIfDue() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.snapshotDue() {
+		return
+	}
 	e.isSaving = true
 	tail, state := e.tail, e.state.ForSnapshot()
 	e.saving.Go(func() {
@@ -57,7 +62,7 @@ func (e *Engine) saveInBackground() {
 	})
 }
 
-// save saves a snapshot. Errors are only logged, because the snapshot is a cache.
+// save saves a snapshot, which is on this machine, so Close waits for it. Errors are only logged, because the snapshot is a cache.
 func (e *Engine) save(s journal.Snapshot) {
 	if err := e.journal.SaveSnapshot(context.Background(), s); err != nil {
 		e.log.Warn("cannot save a snapshot; the next start will take longer", "error", err)

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/ledger"
 )
 
 const (
@@ -23,8 +26,17 @@ const (
 type request struct {
 	ctx     context.Context
 	command rules.Command
+	earlier []*attempted
+	stage   atomic.Int32
 	answer  chan outcome // with a buffer of one
 }
+
+// Stages of a request, so that the writer and a caller whose context is done agree on whether the command may be executed.
+const (
+	stageWaiting   int32 = iota // nothing of it is stored
+	stageAttempted              // it may be stored now, or may have been
+	stageWithdrawn              // the caller has given up, and it is not executed
+)
 
 type outcome struct {
 	answer rules.Answer
@@ -32,27 +44,41 @@ type outcome struct {
 }
 
 // Do executes a command. When it returns, the events of the command are durable. A refusal is decided on the current log, never on
-// an outdated state. If ctx is done while the command is executed, Do returns ctx's error, and the command may still be executed.
+// an outdated state. If ctx is done, Do returns ctx's error at once. The error matches ErrUnknownOutcome too if the events of the command may
+// have been stored, or may still be.
 //
 // If the command is refused, the error is a *signalbox.Error, and the answer is set as far as possible.
 func (e *Engine) Do(ctx context.Context, c rules.Command) (rules.Answer, error) {
-	r := &request{ctx, c, make(chan outcome, 1)}
-	if err := ctx.Err(); err != nil {
-		return rules.Answer{}, err
+	return e.do(ctx, c, nil)
+}
+
+func (e *Engine) do(ctx context.Context, c rules.Command, earlier []*attempted) (rules.Answer, error) {
+	r := &request{ctx: ctx, command: c, earlier: earlier, answer: make(chan outcome, 1)}
+	r.endAttempt()
+	if err := e.enqueue(r); err != nil {
+		return rules.Answer{}, afterAttempts(earlier, err)
+	}
+	return e.await(r)
+}
+
+// enqueue gives a request to the writer. On an error the writer does not see it.
+func (e *Engine) enqueue(r *request) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
 	}
 	select {
 	case <-e.closing:
-		return rules.Answer{}, ErrClosed
+		return ErrClosed
 	default:
 	}
 	select {
 	case e.queue <- r:
-	case <-ctx.Done():
-		return rules.Answer{}, ctx.Err()
+		return nil
+	case <-r.ctx.Done():
+		return r.ctx.Err()
 	case <-e.closing:
-		return rules.Answer{}, ErrClosed
+		return ErrClosed
 	}
-	return e.await(r)
 }
 
 func (e *Engine) await(r *request) (rules.Answer, error) {
@@ -60,14 +86,36 @@ func (e *Engine) await(r *request) (rules.Answer, error) {
 	case o := <-r.answer:
 		return o.answer, o.err
 	case <-r.ctx.Done():
-		return rules.Answer{}, r.ctx.Err()
-	case <-e.stopped:
-		select {
-		case o := <-r.answer:
-			return o.answer, o.err
-		default: // queued after the writer stopped
-			return rules.Answer{}, ErrClosed
-		}
+		return r.withdraw(r.ctx.Err())
+	case <-e.stopped: // perhaps before it was queued
+		return r.withdraw(ErrClosed)
+	}
+}
+
+// withdraw gives up a request that nobody may answer.
+func (r *request) withdraw(reason error) (rules.Answer, error) {
+	if !r.stage.CompareAndSwap(stageWaiting, stageWithdrawn) {
+		reason = fmt.Errorf("%w: %w", ErrUnknownOutcome, reason)
+	}
+	select {
+	case o := <-r.answer:
+		return o.answer, o.err
+	default:
+		return rules.Answer{}, reason
+	}
+}
+
+// beginAttempt reports whether the request is still wanted. Then it can no longer be withdrawn.
+func (r *request) beginAttempt() bool {
+	return r.ctx.Err() == nil && (r.stage.CompareAndSwap(stageWaiting, stageAttempted) || r.stage.Load() == stageAttempted)
+}
+
+// endAttempt lets the caller withdraw the request again, if nothing of it can have been stored.
+func (r *request) endAttempt() {
+	if len(r.earlier) > 0 {
+		r.stage.Store(stageAttempted)
+	} else {
+		r.stage.CompareAndSwap(stageAttempted, stageWaiting)
 	}
 }
 
@@ -105,8 +153,13 @@ func (e *Engine) gather(first *request) []*request {
 // execute executes and answers every request of a batch.
 func (e *Engine) execute(batch []*request) {
 	for failed, conflicts := 0, 0; len(batch) > 0; {
-		batch = dropCanceled(batch)
+		if err := e.take(context.Background()); err != nil {
+			answerAll(batch, err)
+			return
+		}
+		batch = e.settle(beginAttempts(batch))
 		outcomes, err := e.attempt(batch)
+		e.release()
 		switch {
 		case err == nil:
 			for i, o := range outcomes {
@@ -119,20 +172,30 @@ func (e *Engine) execute(batch []*request) {
 			conflicts++
 		default:
 			failed++
-			if !errors.Is(err, errAppendLost) || failed == maxAttempts {
+			if unclear := (*unclearAppend)(nil); errors.As(err, &unclear) {
+				for i, o := range outcomes {
+					batch[i].earlier = append(slices.Clip(batch[i].earlier), &attempted{unclear.last, o})
+				}
+			}
+			if e.life.Err() != nil {
+				err = fmt.Errorf("%w: %w", ErrClosed, err)
+			}
+			if !errors.Is(err, errAppendLost) || failed == maxAttempts || e.life.Err() != nil {
 				answerAll(batch, err)
 				return
 			}
 		}
+		for _, r := range batch {
+			r.endAttempt()
+		}
 	}
 }
 
-func dropCanceled(batch []*request) []*request {
+// beginAttempts returns the requests that are still wanted.
+func beginAttempts(batch []*request) []*request {
 	kept := batch[:0:0]
 	for _, r := range batch {
-		if err := r.ctx.Err(); err != nil {
-			r.answer <- outcome{err: err}
-		} else {
+		if r.beginAttempt() {
 			kept = append(kept, r)
 		}
 	}
@@ -141,7 +204,7 @@ func dropCanceled(batch []*request) []*request {
 
 func answerAll(batch []*request, err error) {
 	for _, r := range batch {
-		r.answer <- outcome{err: err}
+		r.answer <- outcome{err: afterAttempts(r.earlier, err)}
 	}
 }
 
@@ -152,101 +215,143 @@ func pause(conflicts int) {
 	}
 }
 
-// errAppendLost means that the outcome of an append was unknown and that its events turned out not to be in the log.
-var errAppendLost = errors.New("the events were not stored")
+// errAppendLost means that the outcome of an append was unknown and that its events turned out not to be in the log, at least not yet.
+var errAppendLost = errors.New("the events are not in the log")
 
 // attempt decides as many requests as fit in one append, and appends their events. It returns the outcomes of these first requests
-// of the batch. On an error nothing was stored, except for ErrUnknownOutcome.
+// of the batch. On an error nothing was stored, except for ErrUnknownOutcome. The caller has the turn.
 func (e *Engine) attempt(batch []*request) ([]outcome, error) {
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.broken != nil {
-		return nil, e.broken
+	if err := e.failure(); err != nil {
+		return nil, err
 	}
 	now, err := e.clock.read()
 	if err != nil {
 		return nil, err
 	}
-	before := e.tail
-	e.state.Begin()
-	outcomes, events := e.decide(now, batch)
-	if err := e.store(before.Seq, events); err != nil {
-		e.state.Rollback()
-		e.tail = before
-		return outcomes, e.afterFailure(err, events)
+	if err := e.checkNext(e.life); err != nil {
+		return nil, err
 	}
-	e.state.Commit()
-	if len(events) > 0 {
-		e.notify()
-		if e.snapshotDue() {
-			e.saveInBackground()
+	d := e.decide(now, batch)
+	if err := e.store(e.tail.Seq, d.events); err != nil {
+		return d.outcomes, e.afterFailure(err, d.events)
+	}
+	e.outage.end()
+	if len(d.events) > 0 {
+		e.applyDecided(d)
+		if err := e.remember(d.events); err != nil { // they are stored, in one of two histories
+			return d.outcomes, &unclearAppend{d.events[len(d.events)-1], err}
 		}
+		e.notify()
+		e.saveIfDue()
 	}
-	return outcomes, nil
+	return d.outcomes, nil
 }
 
-// decide decides requests in order, each on the state that results from the previous ones. The caller holds mu.
-func (e *Engine) decide(now time.Time, batch []*request) ([]outcome, []signalbox.Event) {
-	var outcomes []outcome
-	var events []signalbox.Event
+// decided is what was decided on the first requests of a batch.
+type decided struct {
+	decisions []rules.Decision
+	outcomes  []outcome
+	events    []signalbox.Event
+	tail      ledger.Tail // with the events
+}
+
+// decide decides requests in order, each on the state that results from the previous ones. It leaves the state as it is, because the events are
+// not stored yet.
+func (e *Engine) decide(now time.Time, batch []*request) *decided {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.state.Begin()
+	defer e.state.Rollback()
+	all := &decided{tail: e.tail}
 	for _, r := range batch {
 		d := rules.Decide(e.state, now, r.command)
-		if len(events)+len(d.Events) > journal.MaxAppend && len(events) > 0 {
+		if len(all.events)+len(d.Events) > journal.MaxAppend && len(all.events) > 0 {
 			break
 		}
-		e.tail.Seal(d.Events)
-		if err := e.state.ApplyDecision(&d); err != nil {
-			panic(fmt.Sprintf("engine: the rules do not accept their own event: %v", err))
-		}
-		events = append(events, d.Events...)
-		outcomes = append(outcomes, outcome{d.Answer, d.Err})
+		all.tail.Seal(d.Events)
+		e.applyDecision(&d)
+		all.decisions = append(all.decisions, d)
+		all.events = append(all.events, d.Events...)
+		all.outcomes = append(all.outcomes, outcome{d.Answer, d.Err})
 	}
-	return outcomes, events
+	return all
+}
+
+// applyDecided applies decisions whose events are stored.
+func (e *Engine) applyDecided(all *decided) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range all.decisions {
+		e.applyDecision(&all.decisions[i])
+	}
+	e.tail = all.tail
+}
+
+func (e *Engine) applyDecision(d *rules.Decision) {
+	if err := e.state.ApplyDecision(d); err != nil {
+		panic(fmt.Sprintf("engine: the rules do not accept their own event: %v", err))
+	}
 }
 
 // store appends the events. If there are none, it checks that the decisions were based on the current log.
 func (e *Engine) store(expected uint64, events []signalbox.Event) error {
 	if len(events) > 0 {
-		return e.journal.Append(context.Background(), expected, events)
+		return e.journal.Append(e.life, expected, events)
 	}
-	head, err := e.journal.Head(context.Background())
+	head, err := e.journal.Head(e.life)
 	if err == nil && head != expected {
 		err = journal.ErrConflict
 	}
 	return err
 }
 
-// afterFailure determines the outcome of a failed append. The caller holds mu and has rolled back the state.
+// afterFailure determines the outcome of a failed append. The caller has the turn.
 func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 	if errors.Is(err, journal.ErrConflict) {
 		return e.afterConflict()
 	}
 	if errors.Is(err, journal.ErrNotStored) || len(events) == 0 {
+		// A journal does not store events that continue another history than its own.
+		if errors.Is(err, journal.ErrUnavailable) {
+			return err
+		}
+		if lost := e.lostTail(e.life, e.tail); lost != nil {
+			return e.fail(lost.AsError())
+		}
 		return err
 	}
 	last := events[len(events)-1] // its hash covers all of them; another writer may have stored an event equal to the first
-	if readErr := e.catchUp(context.Background()); readErr != nil {
-		return fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)
+	if readErr := e.catchUp(e.life); readErr != nil {
+		return &unclearAppend{last, fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)}
 	}
-	stored, readErr := e.journal.Read(context.Background(), last.Seq-1, 1)
+	stored, readErr := e.journal.Read(e.life, last.Seq-1, 1)
 	switch {
 	case readErr != nil:
-		return fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)
+		return &unclearAppend{last, fmt.Errorf("%w: %w; then %w", ErrUnknownOutcome, err, readErr)}
 	case len(stored) == 1 && stored[0].Hash == last.Hash:
 		return nil
 	}
-	return fmt.Errorf("%w: %w", errAppendLost, err)
+	return &unclearAppend{last, fmt.Errorf("%w: %w", errAppendLost, err)}
 }
+
+// unclearAppend is the error of an append that may have been stored, or may yet be.
+type unclearAppend struct {
+	last signalbox.Event
+	err  error
+}
+
+func (e *unclearAppend) Error() string { return e.err.Error() }
+func (e *unclearAppend) Unwrap() error { return e.err }
 
 // afterConflict reads the events of the faster process. It returns ErrConflict if the requests must be decided again.
 func (e *Engine) afterConflict() error {
 	seq := e.state.Seq()
-	err := e.catchUp(context.Background())
+	err := e.catchUp(e.life)
 	if err == nil && e.state.Seq() == seq {
-		err = e.checkLength(context.Background())
+		err = e.checkLength(e.life)
 	}
 	if err != nil {
 		return err
