@@ -351,15 +351,39 @@ func TestPlantedCommands(t *testing.T) {
 			a.record(review.repo)
 			write(t, tree.Dir, map[string]string{"new.txt": "not saved\n"})
 			var diff strings.Builder
-			err = errors.Join(review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}), review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
+			_, err = review.WorkingBase(ctx, "T1", start, start)
+			err = errors.Join(err, review.DiffWorking(ctx, &diff, "T1", saved, DiffOptions{}), review.Diff(ctx, io.Discard, start, saved, DiffOptions{}))
 			if err == nil && !strings.Contains(diff.String(), "+not saved") {
 				err = fmt.Errorf("the new file is missing in:\n%s", diff.String())
 			}
 			return err
 		}},
 		{"discard", func() error { return tree.Discard(ctx, saved) }},
-		{"bundle", func() error { return tree.Bundle(ctx, &bundle) }},
-		{"unbundle", func() error { _, err := a.Unbundle(ctx, "T1", &bundle); return err }},
+		{"bundle", func() error {
+			files := map[string]string{}
+			for i := range smallPack {
+				files[fmt.Sprintf("many/%d", i)] = fmt.Sprintln(i)
+			}
+			commit, err := a.work("T5", files).Commit(ctx)
+			if err != nil {
+				return err
+			}
+			many := new(bytes.Buffer)
+			if err := a.WriteBundle(ctx, many, Bundle{Commits: []string{commit}, Needs: []string{start}, Branch: a.Base}); err != nil {
+				return err
+			}
+			if err := a.ReadBundle(ctx, many, commit, []string{start}); err != nil {
+				return err
+			}
+			return a.WriteBundle(ctx, &bundle, Bundle{Commits: []string{saved}, Needs: []string{start}, Branch: a.Base})
+		}},
+		{"read the bundle", func() error { return a.ReadBundle(ctx, &bundle, saved, []string{start}) }},
+		{"share", func() error {
+			shared := SharedRef{filepath.Join(newDir(t), "remote.git"), "b-1", "T1", saved}
+			gitRun(t, filepath.Dir(shared.Remote), "init", "--quiet", "--bare", "--template=", shared.Remote)
+			return errors.Join(a.PushShared(ctx, shared), a.FetchShared(ctx, shared), a.PruneShared(ctx, shared.Remote, "b-1", start, func(string) bool { return true }))
+		}},
+		{"open at", func() error { _, err := a.OpenAt(ctx, "T1", start); return err }},
 		{"open new", func() error { _, err := a.OpenNew(ctx, "T1"); return err }},
 		{"repair", func() error {
 			tree, err := a.Open(ctx, "T1")

@@ -1,64 +1,342 @@
 package workspace
 
 import (
+	"bufio"
 	"bytes"
-	"io"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"signalbox"
 )
+
+// bundle returns a bundle.
+func (k *kit) bundle(b Bundle) []byte {
+	k.t.Helper()
+	b.Branch = k.Base
+	var out bytes.Buffer
+	if err := k.WriteBundle(k.t.Context(), &out, b); err != nil {
+		k.t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// emptyClone returns a repository without commits.
+func emptyClone(t *testing.T) *Repo {
+	t.Helper()
+	r, err := NewClone(t.Context(), filepath.Join(newDir(t), "clone"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// readAsNamed reads a bundle of which the ledger says the same as the bundle.
+func readAsNamed(t *testing.T, r *Repo, bundle []byte) (Bundle, error) {
+	t.Helper()
+	b, err := readHeader(bufio.NewReader(bytes.NewReader(bundle)))
+	if err != nil {
+		b.Commits = []string{strings.Repeat("0", 40)}
+	}
+	return b, r.ReadBundle(t.Context(), bytes.NewReader(bundle), b.Commits[0], b.Needs)
+}
+
+func read1(t *testing.T, r *Repo, bundle []byte) Bundle {
+	t.Helper()
+	b, err := readAsNamed(t, r, bundle)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
 
 func TestBundle(t *testing.T) {
 	t.Parallel()
-	here := newKit(t, map[string]string{"a": "1\n"})
-	there := &kit{t: t, dir: filepath.Join(filepath.Dir(here.dir), "clone"), folder: filepath.Join(filepath.Dir(here.dir), "others")}
-	gitRun(t, here.dir, "clone", "--quiet", here.dir, there.dir)
+	large := "" // more than the rest
+	for i := range 1000 {
+		large += fmt.Sprintln(i * i)
+	}
+	k := newKit(t, map[string]string{"a": "1\n", "sub/b": large})
+	first := k.base()
+	full := k.bundle(Bundle{Commits: []string{first}})
+	clone := emptyClone(t)
+	if b := read1(t, clone, full); b.Branch != "main" || b.Commits[0] != first {
+		t.Errorf("read %+v", b)
+	}
+	if err := clone.CheckOut(t.Context(), "main", first); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, clone.Root, map[string]string{"a": "1\n", "sub/b": large})
+	there := &kit{t: t, dir: clone.Root, folder: filepath.Join(filepath.Dir(clone.Root), "trees")}
 	there.find()
-	send := func(from, to *kit) *Tree {
-		t.Helper()
-		var bundle bytes.Buffer
-		if err := from.open("T1").Bundle(t.Context(), &bundle); err != nil {
-			t.Fatal(err)
-		}
-		tree, err := to.Unbundle(t.Context(), "T1", &bundle)
+	there.sound()
+	if _, err := NewClone(t.Context(), clone.Root, false); signalbox.CodeOf(err) != signalbox.CodeConflict {
+		t.Errorf("a clone over another: %v", err)
+	}
+
+	// Any git reads it.
+	file := filepath.Join(newDir(t), "full.bundle")
+	if err := os.WriteFile(file, full, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	gitRun(t, filepath.Dir(file), "clone", "--quiet", "--branch", "main", file, "plain")
+
+	saved, _ := k.work("T1", map[string]string{"a": "2\n"}).Commit(t.Context())
+	write(t, k.dir, map[string]string{"c": "1\n"})
+	second := k.commit("by hand")
+	step := k.bundle(Bundle{Commits: []string{second, saved}, Needs: []string{first}})
+	if len(step) >= len(full) {
+		t.Errorf("%d bytes, the first bundle has %d", len(step), len(full))
+	}
+	empty := emptyClone(t)
+	if _, err := readAsNamed(t, empty, step); err == nil || !strings.Contains(err.Error(), "needs the commit "+first[:12]) {
+		t.Errorf("without the commit that it needs: %v", err)
+	}
+	read1(t, there.Repo, step)
+	read1(t, there.Repo, step) // again
+	shared, err := there.SharedCommits(t.Context())
+	if err != nil || len(shared) != 3 {
+		t.Errorf("shared %v, %v", shared, err)
+	}
+	if err := there.DropShared(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if shared, _ = there.SharedCommits(t.Context()); len(shared) != 2 {
+		t.Errorf("shared %v", shared)
+	}
+	read1(t, there.Repo, k.bundle(Bundle{Commits: []string{first}, Needs: []string{second}})) // with nothing in it
+	gitRun(t, there.dir, "fsck", "--no-progress")
+}
+
+// What another machine sends may be anything.
+func TestHostileBundles(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	first := k.base()
+	write(t, k.dir, map[string]string{"b": "1\n"})
+	second := k.commit("second")
+	full, step := k.bundle(Bundle{Commits: []string{first}}), k.bundle(Bundle{Commits: []string{second}, Needs: []string{first}})
+	incomplete := bytes.Replace(step, []byte("-"+first+" \n"), nil, 1)
+	damaged := bytes.Clone(full)
+	damaged[len(damaged)-30] ^= 1
+	// A file that git would take for its own configuration.
+	evil := func(files int) []byte {
+		blob := gitInput(t, k.dir, "x\n", "hash-object", "-w", "--stdin")
+		tree := ""
+		raw, err := exec.Command("git", "-C", k.dir, "rev-parse", blob).Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _ := from.open("T1").Commit(t.Context())
-		if got, err := tree.Commit(t.Context()); got != want || err != nil {
-			t.Errorf("the branch is at %s, want %s: %v", got, want, err)
+		id := make([]byte, 20)
+		fmt.Sscanf(strings.TrimSpace(string(raw)), "%x", &id)
+		tree += "100644 .git\x00" + string(id)
+		commit := gitInput(t, k.dir, tree, "hash-object", "-t", "tree", "-w", "--literally", "--stdin")
+		commit = gitRun(t, k.dir, "commit-tree", "-p", second, "-m", "evil", commit)
+		for i := range files { // so many that they are kept as a pack
+			commit = gitRun(t, k.dir, "commit-tree", "-p", commit, "-m", fmt.Sprint(i), commit+"^{tree}")
 		}
-		return tree
+		return k.bundle(Bundle{Commits: []string{commit}, Needs: []string{second}})
 	}
-	here.open("T1")
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "1\n"}) // without any work
-	here.work("T1", map[string]string{"a": "2\n"})
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"})
-	wantFiles(t, send(here, there).Dir, map[string]string{"a": "2\n"}) // again
-	there.work("T1", map[string]string{"b": "2\n"})
-	write(t, here.open("T1").Dir, map[string]string{"a": "local\n"})
-	wantFiles(t, send(there, here).Dir, map[string]string{"a": "2\n", "b": "2\n"})
-	if left := gitRun(t, here.dir, "for-each-ref", "--format=%(refname)", "refs/signalbox/left/T1"); left == "" {
-		t.Error("local changes are lost")
-	} else if got := gitRun(t, here.dir, "show", left+":a"); got != "local" {
-		t.Errorf("kept %q", got)
+	for name, bundle := range map[string][]byte{
+		"nothing":         {},
+		"junk":            []byte("junk"),
+		"an endless line": []byte(bundleV2 + strings.Repeat("x", 1<<20)),
+		"no commits":      []byte(bundleV2 + "\nPACK"),
+		"an option":       []byte(bundleV2 + "--upload-pack=x refs/heads/main\n\nPACK"),
+		"no pack":         full[:bytes.Index(full, []byte("PACK"))],
+		"half a pack":     full[:len(full)-40],
+		"a damaged pack":  damaged,
+		"without a need":  incomplete,
+		"another commit":  bytes.Replace(full, []byte(first), []byte(second), 1),
+		"another ref":     bytes.Replace(full, []byte("refs/heads/main"), []byte("refs/tags/main"), 1),
+		"a branch -":      bytes.Replace(full, []byte("refs/heads/main"), []byte("refs/heads/-main"), 1),
+		"more refs":       bytes.Replace(full, []byte("\n\nPACK"), []byte("\n"+first+" refs/heads/other\n\nPACK"), 1),
+	} {
+		clone := emptyClone(t)
+		_, err := readAsNamed(t, clone, bundle)
+		if content := (*BundleError)(nil); !errors.As(err, &content) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if has, err := clone.Has(t.Context(), second); has || err != nil {
+			t.Errorf("%s: a commit without all that it needs: %t %v", name, has, err)
+		}
 	}
+	clone := emptyClone(t)
+	read1(t, clone, full)
+	read1(t, clone, step)
+	content := (*BundleError)(nil)
+	if err := clone.ReadBundle(t.Context(), bytes.NewReader(step), second, nil); !errors.As(err, &content) || !strings.Contains(err.Error(), "builds on "+first[:12]) {
+		t.Errorf("builds on a commit that the ledger does not name: %v", err)
+	}
+	if err := clone.ReadBundle(t.Context(), bytes.NewReader(full), second, nil); !errors.As(err, &content) || !strings.Contains(err.Error(), "the bundle of "+first[:12]) {
+		t.Errorf("the bundle of another commit: %v", err)
+	}
+	for _, commits := range []int{0, smallPack} {
+		if _, err := readAsNamed(t, clone, evil(commits)); err == nil || !strings.Contains(err.Error(), ".git") {
+			t.Errorf("a file .git in %d commits: %v", commits+1, err)
+		}
+	}
+}
 
-	here.work("T2", map[string]string{"c": "1\n"})
-	if _, err := here.Merge(t.Context(), "T2", "", nil); err != nil {
+// packed returns a pack with objects, each of which begins with its header.
+func packed(objects ...[]byte) []byte {
+	pack := binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(len(objects)))
+	pack = append(pack, bytes.Join(objects, nil)...)
+	sum := sha1.Sum(pack)
+	return append(pack, sum[:]...)
+}
+
+// packedObject returns an object of a pack. base is what a delta refers to.
+func packedObject(kind byte, size uint64, base, content []byte) []byte {
+	out := []byte{kind<<4 | byte(size&15)}
+	for size >>= 4; size > 0; size >>= 7 {
+		out[len(out)-1] |= 0x80
+		out = append(out, byte(size&0x7f))
+	}
+	var compressed bytes.Buffer
+	w := zlib.NewWriter(&compressed)
+	_, _ = w.Write(content)
+	_ = w.Close()
+	return slices.Concat(out, base, compressed.Bytes())
+}
+
+// The author of a bundle chooses some of what git says about it, and must not be able to blame this machine.
+func TestBundleBlamesMachine(t *testing.T) {
+	t.Parallel()
+	for name, modules := range map[string]string{
+		"name": "[submodule \"../unable to write\"]\n\tpath = x\n\turl = https://example.com/x\n",
+		"line": "[submodule \"x\"]\n\tpath = x\n\turl = \"-\\nfatal: unable to write: No space left on device\\n\"\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t, map[string]string{"a": "1\n"})
+			first := k.base()
+			write(t, k.dir, map[string]string{".gitmodules": modules})
+			bad := k.commit("bad")
+			clone := emptyClone(t)
+			read1(t, clone, k.bundle(Bundle{Commits: []string{first}}))
+			bundle := k.bundle(Bundle{Commits: []string{bad}, Needs: []string{first}})
+			content := (*BundleError)(nil)
+			if err := clone.ReadBundle(t.Context(), bytes.NewReader(bundle), bad, []string{first}); !errors.As(err, &content) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("read: %v", err)
+			}
+			if err := k.CheckBundle(t.Context(), bytes.NewReader(bundle), bad, []string{first}); !errors.As(err, &content) {
+				t.Errorf("checked: %v", err)
+			}
+			if has, err := clone.Has(t.Context(), bad); has || err != nil {
+				t.Errorf("the commit is here: %t, %v", has, err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(clone.Root, ".git", "objects", "*", "tmp_*")); len(left) > 0 {
+				t.Errorf("left %q", left)
+			}
+			if left, _ := filepath.Glob(filepath.Join(clone.Root, ".git", "objects", "tmp_*")); len(left) > 0 {
+				t.Errorf("left %q", left)
+			}
+		})
+	}
+	for name, kind := range map[string]byte{"a huge commit": 1, "a huge tree": 2, "a huge file": 3} {
+		commit := strings.Repeat("a", 40)
+		bundle := append([]byte(bundleV2+commit+" refs/heads/main\n\n"), packed(packedObject(kind, 1<<46, nil, []byte("x")))...)
+		content := (*BundleError)(nil)
+		if err := emptyClone(t).ReadBundle(t.Context(), bytes.NewReader(bundle), commit, nil); !errors.As(err, &content) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for stderr, local := range map[string]bool{
+		"fatal: write error: No space left on device\n":                                        true,
+		"error: x\nfatal: unable to create temporary file: Permission denied\n":                true,
+		"fatal: Out of memory, malloc failed (tried to allocate 70368744177665 bytes)\n":       false,
+		"error: object x: unable to write\nfatal: fsck error in packed object\n":               false,
+		"error: -\nfatal: write error: No space left on device\nfatal: fsck error in packed\n": false,
+		"error: unable to write\n": false,
+		"":                         false,
+	} {
+		if got := isLocalFault(&gitError{command: "index-pack", status: 128, stderr: stderr}); got != local {
+			t.Errorf("%q: %t", stderr, got)
+		}
+	}
+}
+
+// A commit that is here by chance does not become part of what machines share.
+func TestBundleWithoutItsCommits(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	first := k.base()
+	write(t, k.dir, map[string]string{"secret": "1\n"})
+	secret := k.commit("secret")
+	child := gitRun(t, k.dir, "commit-tree", "-p", secret, "-m", "child", first+"^{tree}")
+	other := gitRun(t, k.dir, "commit-tree", "-p", first, "-m", "other", first+"^{tree}")
+
+	// The child as a delta of the commit: git adds the commit to the pack.
+	raw := func(commit string) []byte {
+		out, err := exec.Command("git", "-C", k.dir, "cat-file", "commit", commit).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(raw(secret)))), uint64(len(raw(child))))
+	for part := range slices.Chunk(raw(child), 100) {
+		delta = append(append(delta, byte(len(part))), part...)
+	}
+	id, err := hex.DecodeString(secret)
+	if err != nil {
 		t.Fatal(err)
 	}
-	tree := here.work("T3", map[string]string{"c": "2\n"})
-	if _, err := tree.Refresh(t.Context(), here.base()); err != nil {
+	thin := append([]byte(bundleV2+"-"+first+" \n"+child+" refs/heads/main\n\n"), packed(packedObject(7, uint64(len(delta)), id, delta))...)
+	for name, bundle := range map[string][]byte{
+		"in the header": bytes.Replace(k.bundle(Bundle{Commits: []string{other}, Needs: []string{first}}), []byte("\n\nPACK"), []byte("\n"+secret+" "+bundledPrefix+secret+"\n\nPACK"), 1),
+		"as the parent": bytes.Replace(k.bundle(Bundle{Commits: []string{child}, Needs: []string{secret}}), []byte("-"+secret), []byte("-"+first), 1),
+		"as the base":   thin,
+	} {
+		_, err := readAsNamed(t, k.Repo, bundle)
+		if content := (*BundleError)(nil); !errors.As(err, &content) || !strings.Contains(err.Error(), "it does not contain "+secret[:12]) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for commit, want := range map[string]bool{first: true, secret: false, strings.Repeat("a", 40): false} {
+		if got, err := k.IsShared(t.Context(), commit, first); got != want || err != nil {
+			t.Errorf("shared %s: %t, %v", commit, got, err)
+		}
+	}
+	if err := k.KeepShared(t.Context(), child); err != nil {
 		t.Fatal(err)
 	}
-	bundle, w := io.Pipe()
-	go func() { w.CloseWithError(tree.Bundle(t.Context(), w)) }()
-	_, err := there.Unbundle(t.Context(), "T3", bundle)
-	if err == nil || !strings.HasPrefix(err.Error(), "the bundle of T3 needs commits that this repository does not have") {
-		t.Errorf("unbundled without the commits it needs: %v", err)
+	if got, err := k.IsShared(t.Context(), secret, ""); !got || err != nil {
+		t.Errorf("shared with its child: %t, %v", got, err)
 	}
-	if _, err := there.Unbundle(t.Context(), "T3", strings.NewReader("junk")); err == nil {
-		t.Error("unbundled junk")
+}
+
+// gitInput runs git with an input.
+func gitInput(t *testing.T, dir, input string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestBundleOfShallowClone(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, map[string]string{"a": "1\n"})
+	k.commit("second")
+	shallow := &kit{t: t, dir: filepath.Join(filepath.Dir(k.dir), "shallow"), folder: filepath.Join(filepath.Dir(k.dir), "others")}
+	gitRun(t, k.dir, "clone", "--quiet", "--depth=1", "file://"+filepath.ToSlash(k.dir), shallow.dir)
+	shallow.find()
+	err := shallow.WriteBundle(t.Context(), &bytes.Buffer{}, Bundle{Commits: []string{shallow.base()}, Branch: "main"})
+	if err == nil || !strings.Contains(signalbox.HintOf(err), "--unshallow") {
+		t.Errorf("a bundle of a shallow clone: %v", err)
 	}
 }

@@ -75,6 +75,11 @@ type ChecksOptions struct {
 	// Register, if not nil, is called with the session and the identity of each check before it runs, so that the check can be
 	// found if this process is killed. The returned function, which may be nil, is called when the check has ended.
 	Register func(session string, id process.ID) (done func(), err error)
+	// Grace is the time between SIGTERM and SIGKILL when a check is ended because ctx is done; 0, and more than five seconds, mean five.
+	Grace time.Duration
+	// Started, if not nil, is called with a function that ends the check that was started, whatever time it was given to end before. What it
+	// returns is called when the check has ended.
+	Started func(stop func(grace time.Duration)) (ended func() bool)
 	// SizePause is how often the size of what a check writes is looked at; zero means every ten seconds.
 	SizePause time.Duration
 	// Each, if not nil, is called after every check.
@@ -149,7 +154,10 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 		p.Stop(checkGrace)
 	})
 	defer timer.Stop()
-	defer context.AfterFunc(ctx, func() { p.Stop(checkGrace) })()
+	defer context.AfterFunc(ctx, func() { p.Stop(min(checkGrace, cmp.Or(opts.Grace, checkGrace))) })()
+	if opts.Started != nil {
+		defer opts.Started(p.Stop)()
+	}
 	measuring, stop := context.WithCancel(ctx)
 	defer stop()
 	ended, tooLarge := make(chan struct{}), false

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -222,5 +223,21 @@ func TestCheckExceedsItsLimits(t *testing.T) {
 		if err != nil || len(results) != 1 || results[0].Passed || !strings.HasSuffix(string(results[0].Output), "\nsignalbox: it exceeded limits."+want+"\n") {
 			t.Errorf("%s: %+v, %v", want, results, err)
 		}
+	}
+}
+
+// A check can be ended from outside, however long it was to run.
+func TestStartedCheckCanBeEnded(t *testing.T) {
+	var ended atomic.Bool
+	results, err := RunChecks(t.Context(), t.TempDir(), []Check{{Name: "deaf", Command: `trap "" TERM; while :; do sleep 1; done`}}, ChecksOptions{
+		Started: func(stop func(time.Duration)) func() bool {
+			stop(0)
+			return func() bool { return ended.Swap(true) }
+		}})
+	if err != nil || len(results) != 1 || results[0].Passed {
+		t.Errorf("results %+v, %v", results, err)
+	}
+	if !ended.Load() {
+		t.Error("its end was not told")
 	}
 }

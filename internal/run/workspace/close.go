@@ -25,7 +25,7 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task))); err != nil {
+	if err := r.removeFiles(task); err != nil {
 		return err
 	}
 	branch := branchPrefix + task
@@ -34,6 +34,11 @@ func (r *Repo) Close(ctx context.Context, task string) error {
 		return err // a person may have the branch checked out in another worktree
 	}
 	return r.removeBranch(ctx, found, task)
+}
+
+// removeFiles removes what is known about a task.
+func (r *Repo) removeFiles(task string) error {
+	return errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task)), durable.Remove(r.authorFile(task)))
 }
 
 // removeBranch removes the task's branch, and keeps its commit if it was not merged.
@@ -64,8 +69,18 @@ func (r *Repo) keepCommit(ctx context.Context, task, commit string) error {
 // OpenNew is like Open for a task that has not been worked on: its worktree starts at the base branch. If another box left a branch
 // of the same name, its commits are kept under refs/signalbox/left/, with uncommitted changes if they can be committed.
 func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
+	return r.OpenNewAt(ctx, task, "")
+}
+
+// OpenNewAt is OpenNew for a worktree that starts at a commit; "" means the base branch.
+func (r *Repo) OpenNewAt(ctx context.Context, task, commit string) (*Tree, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return nil, err
+	}
+	if commit != "" {
+		if err := checkCommits(commit); err != nil {
+			return nil, err
+		}
 	}
 	if _, err := os.Lstat(filepath.Join(r.folder, task)); err == nil {
 		old, err := r.Open(ctx, task)
@@ -79,7 +94,7 @@ func (r *Repo) OpenNew(ctx context.Context, task string) (*Tree, error) {
 			return nil, err
 		}
 	}
-	return r.open(ctx, task, true)
+	return r.open(ctx, task, true, commit)
 }
 
 // NeedsAgent reports whether err means that the worktree is in a state that only an agent can clean up. Other errors come from git,

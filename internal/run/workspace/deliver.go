@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -18,7 +19,7 @@ const deliveredPrefix = "refs/signalbox/delivered/"
 // DeliveryCommit returns the commit to deliver for a task: its commit, or one commit with all its changes on top of base. It is the same commit each
 // time, so that a delivery can be repeated. It stays reachable.
 func (r *Repo) DeliveryCommit(ctx context.Context, d Delivery) (commit string, err error) {
-	if err := signalbox.CheckID(d.Task); err != nil {
+	if err := cmp.Or(signalbox.CheckID(d.Task), checkCommits(d.Commit)); err != nil {
 		return "", err
 	}
 	commit = d.Commit
@@ -44,13 +45,13 @@ type Delivery struct {
 // CloseDelivered is Close for a task whose work was delivered on its branch, which stays. If the branch is at tip, it moves to the commit that
 // was delivered. Otherwise somebody has moved it since, and it is left alone.
 func (r *Repo) CloseDelivered(ctx context.Context, task, tip, commit string) error {
-	if err := signalbox.CheckID(task); err != nil {
+	if err := cmp.Or(signalbox.CheckID(task), checkCommits(commit)); err != nil {
 		return err
 	}
 	if err := r.removeTree(ctx, filepath.Join(r.folder, task)); err != nil {
 		return err
 	}
-	if err := errors.Join(durable.Remove(r.preparedFile(task)), durable.Remove(r.pushedFile(task))); err != nil {
+	if err := r.removeFiles(task); err != nil {
 		return err
 	}
 	branch := branchPrefix + task

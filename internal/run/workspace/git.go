@@ -26,6 +26,8 @@ type call struct {
 	args  []string
 	env   []string
 	stdin []byte
+	// input is read instead of stdin; such a call is not retried.
+	input io.Reader
 	// stdout receives the output instead of the caller; such a call is not retried.
 	stdout io.Writer
 	// inherit is a lock that git inherits. If this process is killed, the lock stays held until git has ended too.
@@ -88,7 +90,7 @@ func (r *Repo) run(ctx context.Context, c call) (string, error) {
 	deadline := time.Now().Add(r.lockWait)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
 		out, stderr, err := r.runOnce(ctx, c)
-		if err == nil || c.stdout != nil {
+		if err == nil || c.stdout != nil || c.input != nil {
 			return out, err
 		}
 		lock, expired := blockingLock(stderr), !time.Now().Before(deadline)
@@ -144,6 +146,9 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 		Stdin: bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
 	if c.stdout != nil {
 		in.Stdout = reader
+	}
+	if c.input != nil {
+		in.Stdin = c.input
 	}
 	if c.inherit != nil && runtime.GOOS != "windows" { // which has no inherited files
 		in.Inherit = []*os.File{c.inherit.file}

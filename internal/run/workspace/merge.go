@@ -60,9 +60,6 @@ func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 		return Merged{}, err
 	}
 	defer held.release()
-	if err := r.checkHistory(); err != nil {
-		return Merged{}, err
-	}
 	base, err := r.BaseCommit(ctx)
 	if err != nil {
 		return Merged{}, err
@@ -70,21 +67,9 @@ func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 	if base != m.Base {
 		return Merged{}, &MovedError{r.Base, m.Base, base}
 	}
-	commit, err := r.createMerge(ctx, m)
+	commit, err := r.prepareMerge(ctx, m)
 	if err != nil {
 		return Merged{}, err
-	}
-	r.step("merged")
-	if m.Check != nil {
-		if err := r.checkMerge(ctx, commit, m.Check); err != nil {
-			return Merged{}, err
-		}
-	}
-	r.step("checked")
-	if m.Prepared != nil {
-		if err := m.Prepared(commit); err != nil {
-			return Merged{}, err
-		}
 	}
 	warning, err := r.landWithRetry(ctx, landing{Task: m.Task, Base: r.Base, Before: base, After: commit})
 	if errors.Is(err, errMoved) {
@@ -96,6 +81,40 @@ func (r *Repo) Merge(ctx context.Context, m MergeRequest) (Merged, error) {
 		return Merged{}, err
 	}
 	return Merged{Commit: commit, Before: m.Base, Warning: warning}, nil
+}
+
+// CreateMerge does what Merge does before the base branch moves, and returns the merge commit. The base branch may be anywhere.
+func (r *Repo) CreateMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
+	if err := signalbox.CheckID(m.Task); err != nil {
+		return "", err
+	}
+	held, err := r.lock(ctx, mergeLock)
+	if err != nil {
+		return "", err
+	}
+	defer held.release()
+	return r.prepareMerge(ctx, m)
+}
+
+// prepareMerge creates and checks the merge commit, and calls Prepared. The caller holds mergeLock.
+func (r *Repo) prepareMerge(ctx context.Context, m MergeRequest) (commit string, err error) {
+	if err := r.checkHistory(); err != nil {
+		return "", err
+	}
+	if commit, err = r.createMerge(ctx, m); err != nil {
+		return "", err
+	}
+	r.step("merged")
+	if m.Check != nil {
+		if err := r.checkMerge(ctx, commit, m.Check); err != nil {
+			return "", err
+		}
+	}
+	r.step("checked")
+	if m.Prepared != nil {
+		err = m.Prepared(commit)
+	}
+	return commit, err
 }
 
 // createMerge creates the merge commit.

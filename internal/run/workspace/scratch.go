@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -35,7 +36,7 @@ type Scratch struct {
 
 // OpenScratch checks out a commit in a temporary worktree. If the name is in use, it waits until that one is closed.
 func (r *Repo) OpenScratch(ctx context.Context, name, commit string) (*Scratch, error) {
-	if err := signalbox.CheckID(name); err != nil {
+	if err := cmp.Or(signalbox.CheckID(name), checkCommits(commit)); err != nil {
 		return nil, err
 	}
 	held, err := r.lock(ctx, scratchPrefix+name+".lock")

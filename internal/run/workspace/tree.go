@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,14 +32,15 @@ func (r *Repo) Open(ctx context.Context, task string) (*Tree, error) {
 	if err := signalbox.CheckID(task); err != nil {
 		return nil, err
 	}
-	return r.open(ctx, task, false)
+	return r.open(ctx, task, false, "")
 }
 
-// open opens the worktree. If fresh is set, it starts at the base branch, and commits on an existing branch are kept elsewhere.
-func (r *Repo) open(ctx context.Context, task string, fresh bool) (*Tree, error) {
+// open opens the worktree. A new branch starts at a commit; "" means the base branch. If fresh is set, commits on an existing branch are kept
+// elsewhere, and a new one is made.
+func (r *Repo) open(ctx context.Context, task string, fresh bool, start string) (*Tree, error) {
 	t := &Tree{Dir: filepath.Join(r.folder, task), Branch: branchPrefix + task, Task: task, repo: r}
 	if !t.isComplete() {
-		if err := t.create(ctx, fresh); err != nil {
+		if err := t.create(ctx, fresh, start); err != nil {
 			return nil, fmt.Errorf("create the worktree of %s: %w", task, err)
 		}
 	}
@@ -80,8 +82,8 @@ func isInitializing(gitDir string) bool {
 	return err == nil && strings.TrimSpace(string(why)) == initializing
 }
 
-// create creates the worktree, or repairs it. A fresh one starts at the base branch.
-func (t *Tree) create(ctx context.Context, fresh bool) error {
+// create creates the worktree, or repairs it. See open for fresh and start.
+func (t *Tree) create(ctx context.Context, fresh bool, start string) error {
 	if err := t.clearFolder(ctx); err != nil || t.isComplete() {
 		return err
 	}
@@ -108,9 +110,11 @@ func (t *Tree) create(ctx context.Context, fresh bool) error {
 	if found[t.Branch].commit != "" {
 		err = r.addTree(ctx, t.Dir, found[t.Branch].commit, t.Dir, t.Branch)
 	} else {
-		var base string
-		if base, err = r.baseOf(found); err == nil {
-			err = r.addTree(ctx, t.Dir, base, "-b", t.Branch, t.Dir, base)
+		if start == "" {
+			start, err = r.baseOf(found)
+		}
+		if err == nil {
+			err = r.addTree(ctx, t.Dir, start, "-b", t.Branch, t.Dir, start)
 		}
 	}
 	r.step("worktree created")
@@ -161,7 +165,7 @@ func (t *Tree) Commit(ctx context.Context) (string, error) {
 // Combine returns a commit that contains a task's commit and a commit of the base branch. It moves no branch. If the two conflict,
 // the error is a *ConflictError.
 func (r *Repo) Combine(ctx context.Context, task, commit, base string) (string, error) {
-	if err := r.checkHistory(); err != nil {
+	if err := cmp.Or(checkCommits(commit, base), r.checkHistory()); err != nil {
 		return "", err
 	}
 	out, err := r.git(ctx, r.Root, "merge-base", "--end-of-options", base, commit)
@@ -243,6 +247,9 @@ func (t *Tree) Restore(ctx context.Context, commit string, expected ...string) (
 // Discard discards all uncommitted changes and moves the branch to commit. Ignored files stay, such as installed dependencies; Save
 // does not commit them either.
 func (t *Tree) Discard(ctx context.Context, commit string) error {
+	if err := checkCommits(commit); err != nil {
+		return err
+	}
 	if err := t.recordMove(moving{To: commit, Discard: true}); err != nil {
 		return err
 	}

@@ -105,6 +105,15 @@ func Find(ctx context.Context, dir, folder string) (*Repo, error) {
 // work is possible.
 func Locate(ctx context.Context, dir string) (*Repo, error) { return newRepo(ctx, dir) }
 
+// Borrow returns the repository around dir, only to add commits of other machines to it. Unlike Find it does not check whether work is possible. The caller calls
+// done after use.
+func Borrow(ctx context.Context, dir string) (r *Repo, done func(), err error) {
+	if r, err = newRepo(ctx, dir); err == nil {
+		done, err = r.useTemporary()
+	}
+	return r, done, err
+}
+
 // BaseBranch returns the Base of the repository around dir. Unlike Find it changes nothing, and does not check whether work is possible.
 func BaseBranch(ctx context.Context, dir string) (string, error) {
 	r, err := newRepo(ctx, dir)
@@ -520,6 +529,9 @@ func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, err
 	if ancestor == "" {
 		return false, nil
 	}
+	if err := checkCommits(commit, ancestor); err != nil {
+		return false, err
+	}
 	if _, err := r.git(ctx, r.Root, "cat-file", "-e", ancestor+"^{commit}"); status(err) > 0 {
 		return false, nil
 	}
@@ -529,6 +541,9 @@ func (r *Repo) Contains(ctx context.Context, commit, ancestor string) (bool, err
 // moveRef moves a branch from one commit to another. It returns errMoved if the branch is not at from. An empty from means that
 // the branch does not exist. If the branch has become a symbolic ref, the branch itself is replaced, not the one that it names.
 func (r *Repo) moveRef(ctx context.Context, inherit *heldLock, branch, to, from, reason string) error {
+	if err := checkCommits(to); err != nil {
+		return err
+	}
 	old := from
 	if old == "" {
 		old = strings.Repeat("0", len(to))
