@@ -44,7 +44,7 @@ var groups = []group{
 	{"brief", []string{"brief"}, []string{"vocabulary"}, none},
 	{"text", []string{"internal/text"}, none, none},
 	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture", "internal/process", "internal/sandbox", "internal/team"}, []string{"vocabulary", "text"}, nil},
-	// Listed as an import of no group: only tests import it.
+	// Listed as an import of no group: only tests and the packages of testSupport import it.
 	{"testkit", []string{"internal/testkit"}, none, nil},
 
 	{"rules", []string{"internal/core/rules"}, []string{"vocabulary"}, none},
@@ -65,7 +65,7 @@ var groups = []group{
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
 }
 
-// forTests are modules that only tests, and the packages of testSupport, may import.
+// forTests are modules that only tests, and the packages of testSupport, may import. These may also import testkit.
 var (
 	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
 		"github.com/anishathalye/porcupine", "github.com/charmbracelet/x/vt", "github.com/chromedp/chromedp", "github.com/chromedp/cdproto", "github.com/joeycumines/go-behaviortree"}
@@ -211,7 +211,8 @@ func importFault(s source, imported string, g *group) string {
 	}
 	if within(imported)(modulePath) {
 		inner := groupOf(path.Clean("./" + strings.TrimPrefix(imported, modulePath)))
-		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) {
+		forTest := inner != nil && inner.name == "testkit" && slices.ContainsFunc(testSupport, within(s.pkg()))
+		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) || forTest {
 			return ""
 		}
 		return fmt.Sprintf("%s must not import %s", g.name, inner.name)

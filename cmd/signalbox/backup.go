@@ -52,6 +52,7 @@ func (c *backupCommand) Run(p *program) error {
 	ctx, stop := untilInterrupted() // so that an incomplete file is removed
 	defer stop()
 	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
+		l.WarnIfLost(ctx)
 		opts := box.BackupOptions{Version: currentBuild().Version, Force: c.Force, Progress: p.progress("backed up")}
 		var (
 			done box.BackupResult
@@ -152,7 +153,7 @@ type restoreCommand struct {
 func (restoreCommand) Help() string {
 	return `Creates the folder .signalbox from a backup. Everything is checked first: the hash of every event and its link to the previous one, that every event is one that signalbox would have written, the root and signature of the checkpoint, and the digest of every blob. If a check fails, the command reports the first fault, writes nothing, and the exit status is 5. To be sure that a backup is genuine, check it against a key that you keep elsewhere: use --key.
 
-The restored box is the same box: it has the same id, and its next event follows the last one. The private key is not in a backup. If the key is on this host, the box can sign. Otherwise put the key where the command says, or set SIGNALBOX_KEY. Do not keep using the original box: the two histories would diverge.
+The restored box is the same box: it has the same id, and its next event follows the last one. The private key is not in a backup. If the key is on this host, the box can sign. Otherwise put the key where the command says, or set SIGNALBOX_KEY. Do not keep using the original box: the two histories would diverge. Its ledger is in a file, also if that of the original was in a database; signalbox ledger migrate puts it into one.
 
 If this host signed events that are not in the backup, the backup is refused, because those events would be lost. With --forget it is restored without them. The newer signatures are kept under another name, but no longer match the box.
 
@@ -217,6 +218,9 @@ func (c *restoreCommand) print(p *program, done *box.RestoreResult) error {
 	}
 	for _, digest := range done.Missing {
 		p.warnf("blob %s was missing from the box when it was backed up", digest)
+	}
+	if done.Journal != "" {
+		p.notef("the ledger was in %s, and is in a file of the restored box; to put it into an empty database, use signalbox ledger migrate", done.Journal)
 	}
 	if done.Config != nil {
 		p.warnf("the configuration has a fault: %v", done.Config)

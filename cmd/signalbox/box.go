@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
+	"signalbox/internal/team"
 )
 
 // Environment variables of commands that use a box.
@@ -67,7 +68,32 @@ func (f answerFlag) print(p *program, v any) error {
 func (p *program) boxOptions() *box.Options {
 	return &box.Options{
 		KeyFile: p.getenv(keyVariable),
-		Log:     slog.New(warnings{p}),
+		Connect: func(ctx context.Context, dir, address string) error {
+			return team.Store{}.CheckPlace(ctx, dir, address, p.boxNamed)
+		},
+		Log: slog.New(warnings{p}),
+	}
+}
+
+// silentOptions is boxOptions without warnings.
+func (p *program) silentOptions() *box.Options {
+	o := p.boxOptions()
+	o.Log = nil
+	return o
+}
+
+// rememberPlaces is called after a command that may have put the ledger of a box elsewhere, with its error. known says whether all places were known
+// before: then they are recorded again, because the command may have made the secret of a cluster.
+func (p *program) rememberPlaces(dir string, known bool, err error) {
+	if err != nil && !known {
+		return
+	}
+	err = team.Store{}.AddPlace(dir)
+	if known {
+		err = errors.Join(err, team.Store{}.AddPlaces(dir))
+	}
+	if err != nil {
+		p.warnf("cannot record that this machine may connect to the journal: %v; name the box with --box, or run signalbox trust", err)
 	}
 }
 
@@ -98,6 +124,7 @@ func (p *program) findBox(f boxFlag) (string, error) {
 	if named == "" {
 		named = p.getenv(boxVariable)
 	}
+	p.findFirst.Do(func() { p.boxNamed = named != "" })
 	return box.Find(".", named)
 }
 
@@ -122,10 +149,13 @@ func (p *program) withReadOnlyBox(f boxFlag, look func(context.Context, *box.Box
 	return withOpened(ctx, p, f, box.OpenReadOnly, p.readOptions(f), func(b *box.Box) error { return look(ctx, b) })
 }
 
-// withLedger opens only the ledger, which also works if its events cannot be applied.
+// withLedger opens only the ledger, which also works if its events cannot be applied. It warns if the ledger has lost events.
 func (p *program) withLedger(f boxFlag, do func(context.Context, *box.Ledger) error) error {
 	ctx := context.Background()
-	return withOpened(ctx, p, f, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error { return do(ctx, l) })
+	return withOpened(ctx, p, f, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
+		l.WarnIfLost(ctx)
+		return do(ctx, l)
+	})
 }
 
 // withOpened finds the box, opens it, calls do, and closes it.

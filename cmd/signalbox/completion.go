@@ -106,7 +106,7 @@ func (p *program) peek(words []string, from func(*rules.State) []completion.Cand
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.completionLimit, completionLimit))
 	defer cancel()
-	if box.Peek(ctx, dir, func(s *rules.State) { all = from(s) }) != nil {
+	if box.Peek(ctx, dir, p.silentOptions(), func(s *rules.State) { all = from(s) }) != nil {
 		return nil
 	}
 	return all

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -19,7 +21,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. With --probe it also starts each agent program in an empty folder and asks it for one word, which is the only way to know whether its login is accepted. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
+	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, its database if it is in one (version, replicas, whether it syncs what it stores, lag, rights, latency, and how far its clock differs), locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. With --probe it also starts each agent program in an empty folder and asks it for one word, which is the only way to know whether its login is accepted. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
 
@@ -56,9 +58,13 @@ func (c *doctorCommand) Run(p *program) error {
 		if c.Probe {
 			checks = append(checks, doctor.Probe(ctx, settings, checks)...)
 		}
-		b, err := box.OpenReadOnly(ctx, opts.Dir, &opts.Options)
-		if err != nil { // box.Doctor reports it
-			b = nil
+		var b *box.Box // nil if box.Doctor reports why it cannot be opened
+		if !slices.ContainsFunc(checks, func(c box.Check) bool { return c.Health == box.Problem && ledgerChecks[c.Name] }) {
+			opening, cancel := context.WithTimeout(ctx, time.Minute) // a database may stop answering at any time
+			defer cancel()
+			if opened, err := box.OpenReadOnly(opening, opts.Dir, &opts.Options); err == nil {
+				b = opened
+			}
 		}
 		checks = append(checks, doctor.Base(ctx, settings, root, opts.Dir, b)...)
 		if b != nil {
@@ -86,6 +92,9 @@ func (c *doctorCommand) Run(p *program) error {
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there are %d problems", problems)}
 }
+
+// ledgerChecks are the checks without which the ledger cannot be read.
+var ledgerChecks = map[string]bool{"journal": true, "database": true, "ledger": true}
 
 // teamChecks describes the team's configuration, if there is one. used means that it is used.
 func teamChecks(shared *team.Shared, used bool) (checks []box.Check) {

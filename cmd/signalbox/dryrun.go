@@ -46,7 +46,7 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	if err != nil {
 		return p.planError(err)
 	}
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: settings.Workspace == config.WorkspaceShared, Replace: c.Replace, Finished: c.finished()}
+	load := crew.LoadOptions{Actor: p.actor(""), Shared: settings.Workspace.Shared(), Replace: c.Replace, Finished: c.finished()}
 	load.Source, load.ID = crew.Identify(parsed, c.File, root)
 	loaded, id, err := c.tryLoad(ctx, b, parsed, text, load, miss)
 	if err != nil {

@@ -15,9 +15,10 @@ import (
 )
 
 type initCommand struct {
-	Dir  string `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
-	Team bool   `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
-	JSON bool   `name:"json" help:"Print one JSON object."`
+	Dir     string   `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Journal nonEmpty `placeholder:"ADDRESS" help:"Where the ledger is, for several machines: postgres://USER@HOST/DATABASE?schema=NAME or nats://HOST:PORT/NAME. Default: a file in the box."`
+	Team    bool     `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
+	JSON    bool     `name:"json" help:"Print one JSON object."`
 }
 
 func (initCommand) Help() string {
@@ -30,6 +31,8 @@ Examples:
     signalbox init
     signalbox init --team
     signalbox init ~/work/project
+    signalbox init --journal postgres://signalbox@db.example.com/shop
+    signalbox init --journal nats://nats.example.com:4222/shop
     SIGNALBOX_KEY=/etc/signalbox/project.key signalbox init --json`
 }
 
@@ -37,10 +40,18 @@ func (c *initCommand) Run(p *program) error {
 	if err := p.operatorOnly("create a box"); err != nil {
 		return err
 	}
+	if c.Team && c.Journal != "" {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--team and --journal cannot be used together"), Hint: "a team's configuration does not say where the ledger of a box is"}
+	}
 	if c.Team {
 		return c.initTeam(p)
 	}
-	created, err := box.Init(context.Background(), filepath.Join(c.Dir, box.FolderName), p.actor(""), p.boxOptions())
+	options := p.boxOptions()
+	options.Journal = string(c.Journal)
+	dir := filepath.Join(c.Dir, box.FolderName)
+	known := team.Store{}.KnowsPlaces(dir)
+	created, err := box.Init(context.Background(), dir, p.actor(""), options)
+	p.rememberPlaces(dir, known, err)
 	if err != nil {
 		return err
 	}

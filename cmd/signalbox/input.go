@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/charmbracelet/x/term"
 
 	"signalbox"
 )
@@ -79,6 +82,42 @@ func (p *program) readAll(file *string, limit int64) ([]byte, error) {
 			Hint: "check that this is the right file"}
 	}
 	return data, err
+}
+
+// readHidden reads a line that the user types on a terminal, which does not show it. It prints the note when that is certain.
+func (p *program) readHidden(terminal *os.File, note string, limit int64) ([]byte, error) {
+	before, err := term.GetState(terminal.Fd())
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := untilInterrupted() // which would leave the terminal as it is
+	defer stop()
+	hidden := *before
+	hideInput(&hidden)
+	if err := term.SetState(terminal.Fd(), &hidden); err != nil {
+		return nil, err
+	}
+	defer term.Restore(terminal.Fd(), before)
+	p.notef("%s", note)
+	type answer struct {
+		line []byte
+		err  error
+	}
+	read := make(chan answer, 1)
+	go func() {
+		line, err := bufio.NewReader(io.LimitReader(terminal, limit)).ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		read <- answer{line, err}
+	}()
+	defer fmt.Fprintln(p.stderr) // the end of the line was not shown either
+	select {
+	case <-ctx.Done():
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted")}
+	case got := <-read:
+		return got.line, got.err
+	}
 }
 
 // maxTextArgument is more than the ledger takes, so that the ledger's own message says what its limit is.

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
@@ -24,6 +26,9 @@ type ledgerCommands struct {
 	Checkpoint ledgerCheckpointCommand `cmd:"" help:"Sign the current ledger."`
 	Key        ledgerKeyCommand        `cmd:"" help:"Print the public key."`
 	Export     ledgerExportCommand     `cmd:"" help:"Write all events as CloudEvents."`
+	Migrate    ledgerMigrateCommand    `cmd:"" help:"Move the ledger to another database, or back into a file."`
+	Grant      ledgerGrantCommand      `cmd:"" help:"Let a role of the database use the ledger."`
+	AcceptLoss ledgerAcceptLossCommand `cmd:"" help:"Continue with a ledger that has lost events."`
 }
 
 func (ledgerCommands) Help() string {
@@ -159,13 +164,27 @@ func (c *ledgerTailCommand) start(ctx context.Context, l *box.Ledger, head uint6
 func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	for e, err := range l.Journal.Watch(ctx, after) {
+	for {
+		err := c.showNew(ctx, p, l, &after)
+		if errors.Is(err, journal.ErrUnavailable) { // it may come back
+			err = engine.WhenAvailable(ctx, p.boxOptions().Log, func() error { _, err := l.Journal.Head(ctx); return err })
+		}
 		if ctx.Err() != nil {
 			return nil // an interrupt is the normal end
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// showNew shows the events that follow the event after, which it moves on, until ctx is done or the ledger cannot be read.
+func (c *ledgerTailCommand) showNew(ctx context.Context, p *program, l *box.Ledger, after *uint64) error {
+	for e, err := range l.Journal.Watch(ctx, *after) {
+		if err != nil {
+			return err
+		}
+		*after = e.Seq
 		if err := c.show(p, &e); err != nil {
 			return err
 		}
@@ -202,9 +221,9 @@ type ledgerVerifyCommand struct {
 }
 
 func (ledgerVerifyCommand) Help() string {
-	return `Reads the whole ledger and checks every sequence number, time, link and hash. With a checkpoint, it also checks that the ledger still contains exactly what was signed. It reports the first bad event and the reason. Then it reads every blob that an event refers to, such as prompts, transcripts and the output of checks, and compares its bytes with its digest. A missing blob is an error unless an event records that it was redacted. Exit status 5 means that the ledger or a blob was changed. With --no-blobs, only the events are checked.
+	return `Reads the whole ledger and checks every sequence number, time, link and hash. With a checkpoint, it also checks that the ledger still contains exactly what was signed. It reports the first bad event and the reason. Then it reads every blob that an event refers to, such as prompts, transcripts and the output of checks, and compares its bytes with its digest. A missing blob is an error unless an event records that it was redacted. It also compares the ledger with the last events that this machine applied: one that is missing, or that has another in its place, is an error too. Exit status 5 means that the ledger or a blob was changed, or that events are lost. With --no-blobs, only the events are checked.
 
-The checkpoint and the public key of the box are stored next to the ledger, and someone who can change one can change all three. So keep a checkpoint and the public key elsewhere, and name them here. Without a checkpoint, events that were cut off at the end go unnoticed.
+The checkpoint and the public key of the box are stored next to the ledger, and someone who can change one can change all three. So keep a checkpoint and the public key elsewhere, and name them here. Without a checkpoint, events that were cut off at the end go unnoticed on a machine that has not applied them.
 
 Examples:
 
@@ -222,6 +241,7 @@ type verified struct {
 	FirstBad   *uint64             `json:"first_bad"`
 	Reason     *string             `json:"reason"`
 	Blobs      *box.BlobReport     `json:"blobs,omitempty"`
+	Lost       *applied.Lost       `json:"lost,omitempty"`
 	Checkpoint *verifiedCheckpoint `json:"checkpoint"`
 }
 
@@ -241,7 +261,8 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 		return err
 	}
 	var report box.Verified
-	err = p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
+	ctx := context.Background()
+	err = withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
 		report, err = l.Verify(ctx, opts)
 		return err
 	})
@@ -273,11 +294,23 @@ func notVerified(report box.Verified) error {
 	if hint == "" {
 		hint = "the ledger was changed: stop the agents, keep the box unchanged for the investigation, and restore a backup elsewhere"
 	}
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("not verified%s: %s", from, report.Reason), Hint: hint}
+	err := fmt.Errorf("not verified%s: %s", from, report.Reason)
+	if report.Lost != nil {
+		err = lostError{err, report.Lost}
+	}
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: err, Hint: hint}
 }
 
+// lostError is an error of a ledger that has also lost events.
+type lostError struct {
+	error
+	lost *applied.Lost
+}
+
+func (e lostError) Unwrap() error { return e.lost }
+
 func verifiedFrom(r box.Verified) verified {
-	v := verified{OK: r.OK, Events: r.Events, Head: r.Head, Blobs: r.Blobs}
+	v := verified{OK: r.OK, Events: r.Events, Head: r.Head, Blobs: r.Blobs, Lost: r.Lost}
 	if !r.OK {
 		v.Reason = &r.Reason
 	}

@@ -148,7 +148,7 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 
 // count fills in what the commit changes, if that is known.
 func (o *ordered) count(c crew.Change) {
-	if files := len(c.Files); files > 0 {
+	if files := len(c.Files); c.Known {
 		o.Files, o.Insertions, o.Deletions = &files, &c.Insertions, &c.Deletions
 	}
 }
@@ -158,6 +158,9 @@ func (p *program) changeOf(f boxFlag, b *box.Box, work string) crew.Change {
 	change, err := crew.ChangeOf(context.Background(), b, p.projectRoot(f, b.Dir), work)
 	if err != nil {
 		p.warnf("what the commit changes is not known: %v", err)
+		if hint := signalbox.HintOf(err); hint != "" {
+			p.notef("%s", hint)
+		}
 	}
 	return change
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -77,7 +76,7 @@ func (c *planUpdateCommand) update(ctx context.Context, p *program, b *box.Box, 
 		return p.planError(err)
 	}
 	root := p.projectRoot(c.boxFlag, b.Dir)
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace == config.WorkspaceShared}
+	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
 	load.Source, load.ID = crew.Identify(parsed, c.File, root)
 	tried, err := b.Fork(ctx)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -28,6 +29,9 @@ type program struct {
 
 	// quiet suppresses notes. Commands set it when a program reads the answer.
 	quiet bool
+	// boxNamed means that the user named the box with --box or SIGNALBOX_BOX. The first findBox sets it, because later ones may get the folder that it found.
+	boxNamed  bool
+	findFirst sync.Once
 	// stopping means that the command only stops work, which it does whatever the team's configuration is.
 	stopping bool
 
@@ -63,6 +67,8 @@ type commands struct {
 	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
 
 	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
+	Invite inviteCommand  `cmd:"" help:"Print a token with which another machine joins a box."`
+	Join   joinCommand    `cmd:"" help:"Make this machine part of a box that another machine has."`
 	Trust  trustCommand   `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
 	Config configCommands `cmd:"" help:"Show the configuration that counts."`
 	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`

@@ -103,14 +103,14 @@ func (p *program) previewPlan(ctx context.Context, b *box.Box, file, root string
 	if err != nil {
 		return nil, "", p.planError(err)
 	}
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace == config.WorkspaceShared}
+	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
 	load.Source, load.ID = crew.Identify(parsed, file, root)
 	return crew.Preview(ctx, b, parsed, text, load)
 }
 
 // baseBranch returns the branch that a run would merge into, "" in a shared workspace. If there is none, it prints a warning.
 func (p *program) baseBranch(ctx context.Context, settings *config.Config, root string) string {
-	if settings.Workspace == config.WorkspaceShared {
+	if settings.Workspace.Shared() {
 		return ""
 	}
 	if settings.Deliver.Target != "" {

@@ -213,6 +213,7 @@ func (r *run) run(p *program) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	o := p.boxOptions()
+	o.Host = true
 	o.Load = func(context.Context, string) (*config.Config, error) { return r.settings, nil }
 	b, err := box.Open(ctx, r.dir, o)
 	if err != nil {
@@ -312,8 +313,25 @@ func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
 	return progress.New(b, o)
 }
 
-// work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program.
+// work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program. While the ledger is
+// away from a cluster, it only runs the node of this machine.
 func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
+	for {
+		stderr := p.stderr
+		err := p.workHere(ctx, stop, b, j)
+		if !errors.Is(err, rules.ErrMoved) {
+			return err
+		}
+		p.stderr = stderr
+		if err := b.Resume(ctx, err); err != nil {
+			return err
+		}
+		j.display.From = b.Engine.Tail().Seq
+	}
+}
+
+// workHere is work until the ledger is moved away.
+func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
 	j.display.Stopping, j.display.Actor, j.display.Root = ctx.Done(), p.actor(""), j.project.Root
 	view := p.newDisplay(b, j.display)
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
@@ -342,14 +360,20 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	defer background.Wait()
 	defer hide() // a panic must not leave the terminal as a screen needs it
 	background.Go(func() { crew.Sign(showing, b, p.boxOptions().Log) })
+	var broken error // why the work can no longer be shown
 	background.Go(func() {
 		err := view.Show(showing)
-		if errors.Is(err, progress.ErrInterrupted) {
+		switch {
+		case err == nil || working.Err() != nil || showing.Err() != nil: // the work has ended, and says why
+			return
+		case errors.Is(err, rules.ErrMoved): // which the crew notices itself
+			return
+		case errors.Is(err, progress.ErrInterrupted):
 			p.noteStopping(b)
+		case !errors.Is(err, errReaderClosed): // which is like an interrupt
+			broken = err
 		}
-		if err != nil {
-			end()
-		}
+		end()
 	})
 	notifications := notify.New(b, notify.Options{Project: filepath.Base(j.project.Root), Getenv: p.getenv, Environ: process.Environ(), Log: p.boxOptions().Log})
 	var undelivered []notify.Failure
@@ -361,8 +385,14 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	for _, f := range j.background {
 		background.Go(func() { f(showing, b) })
 	}
+	over := make(chan struct{})
+	defer close(over)
 	go func() {
-		<-working.Done()
+		select {
+		case <-over:
+			return
+		case <-working.Done():
+		}
 		if ctx.Err() != nil {
 			p.noteStopping(b)
 			return
@@ -374,6 +404,9 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 	hide()
 	background.Wait()
 	p.warnUndelivered(undelivered)
+	if broken != nil {
+		return broken
+	}
 	if err != nil && working.Err() == nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 		return err
 	}
 	project := crew.Project{Root: root}
-	if settings.Workspace != config.WorkspaceShared {
+	if !settings.Workspace.Shared() {
 		if project, err = crew.FindProject(context.Background(), settings, root, dir); err != nil {
 			return err
 		}

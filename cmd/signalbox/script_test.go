@@ -1,9 +1,12 @@
 package main
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"flag"
+	"fmt"
+	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -12,12 +15,16 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"signalbox/internal/rehearsal/modelserver"
+	"signalbox/internal/testkit/loopback"
+	"signalbox/internal/testkit/natsserver"
+	"signalbox/internal/testkit/pgserver"
 )
 
 func TestMain(m *testing.M) {
@@ -39,7 +46,12 @@ func (m tests) Run() int {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		flag.Set("test.parallel", "4")
 	}
-	return m.M.Run()
+	code := m.M.Run()
+	if err := database.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	return code
 }
 
 // TestScript runs testdata/script/*.txtar, which specify the command line.
@@ -64,6 +76,12 @@ func TestScript(t *testing.T) {
 			moveTo(env.Setenv, filepath.Join(env.WorkDir, "home"))
 			return nil
 		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "postgres" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return pgserver.Available(t), nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":   exits,
 			"keep":    keepMatch,
@@ -73,6 +91,12 @@ func TestScript(t *testing.T) {
 			"model":   serveModel,
 			"mode":    checkMode,
 			"sql":     execSQL,
+
+			"postgres":  servePostgres,
+			"listener":  startListener,
+			"connected": isConnected,
+			"addresses": freeAddresses,
+			"nats":      serveNATS(t),
 		},
 	})
 }
@@ -114,6 +138,106 @@ func serveModel(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Defer(server.Close)
 	ts.Setenv("MODEL", server.URL)
 }
+
+// servePostgres sets POSTGRES to the address of a database with an empty schema of its own, and creates roles, whose names it sets too: postgres WORKER
+func servePostgres(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: postgres [ROLE...]")
+	}
+	server, err := database.Get()
+	ts.Check(err)
+	schema := "box_" + strings.ToLower(rand.Text())
+	ts.Setenv("POSTGRES", server.Address+"&schema="+schema)
+	for _, variable := range args {
+		role := strings.ToLower(variable) + "_" + schema
+		_, err := server.Query("CREATE ROLE " + role + " LOGIN")
+		ts.Check(err)
+		ts.Setenv(variable, role)
+	}
+}
+
+// serveNATS returns a command that sets NATS to the address of a server without streams of its own box: nats
+func serveNATS(t *testing.T) func(*testscript.TestScript, bool, []string) {
+	address := sync.OnceValue(func() string { return natsserver.Start(t, nil) })
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) > 0 {
+			ts.Fatalf("usage: nats")
+		}
+		ts.Setenv("NATS", address()+"/"+rand.Text())
+	}
+}
+
+// listener accepts connections, closes them, and sends the addresses of the other side.
+type listener struct {
+	net.Listener
+	from chan string
+}
+
+// listeners has the listener of each script.
+var listeners sync.Map
+
+// startListener sets LISTENER to an address that accepts connections, for connected: listener
+func startListener(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: listener")
+	}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	ts.Check(err)
+	l := &listener{inner, make(chan string, 1000)}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			l.from <- conn.RemoteAddr().String()
+			conn.Close()
+		}
+	}()
+	listeners.Store(ts, l)
+	ts.Defer(func() {
+		l.Close()
+		listeners.Delete(ts)
+	})
+	ts.Setenv("LISTENER", l.Addr().String())
+}
+
+// isConnected fails unless a program has connected to the listener since the last time: connected
+func isConnected(ts *testscript.TestScript, neg bool, args []string) {
+	found, ok := listeners.Load(ts)
+	if !ok || len(args) > 0 {
+		ts.Fatalf("usage: [!] connected, after listener")
+	}
+	l := found.(*listener)
+	own, err := net.Dial("tcp", l.Addr().String()) // connections are accepted in their order
+	ts.Check(err)
+	defer own.Close()
+	others := 0
+	for from := range l.from {
+		if from == own.LocalAddr().String() {
+			break
+		}
+		others++
+	}
+	if others > 0 == neg {
+		ts.Fatalf("%d connections to the listener", others)
+	}
+}
+
+// freeAddresses sets variables to addresses for nodes of a cluster: addresses A B C
+func freeAddresses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: addresses VARIABLE...")
+	}
+	for _, name := range args {
+		address, err := loopback.Find()
+		ts.Check(err)
+		ts.Setenv(name, address)
+	}
+}
+
+// database is the server that all scripts share.
+var database pgserver.Shared
 
 // checkMode fails unless a file has a mode: mode 600 .signalbox/ledger.db
 func checkMode(ts *testscript.TestScript, neg bool, args []string) {

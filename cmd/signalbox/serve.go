@@ -15,6 +15,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/run/publish"
@@ -69,12 +70,33 @@ func (c *serveCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	w, err := p.openWeb(ctx, string(c.Listen), p.projectRoot(c.boxFlag, dir), c.boxFlag, boxFlag{Box: nonEmpty(dir)}, c.webFlags)
+	f := boxFlag{Box: nonEmpty(dir)}
+	b, err := p.openHosted(ctx, f)
 	if err != nil {
 		return err
 	}
-	p.notef("press Ctrl-C to stop")
-	return errors.Join(w.server.Serve(ctx, w.listener), w.close())
+	defer b.Close()
+	for {
+		w, err := p.openWeb(ctx, b, string(c.Listen), p.projectRoot(c.boxFlag, dir), c.boxFlag, f, c.webFlags)
+		if err != nil {
+			return err
+		}
+		p.notef("press Ctrl-C to stop")
+		err = errors.Join(w.server.Serve(ctx, w.listener), w.close())
+		if !errors.Is(err, rules.ErrMoved) {
+			return err
+		}
+		if err := b.Resume(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// openHosted opens the box in the folder that f names, for a process that runs for long.
+func (p *program) openHosted(ctx context.Context, f boxFlag) (*box.Box, error) {
+	options := p.workOptions(f)
+	options.Host = true
+	return box.Open(ctx, string(f.Box), options)
 }
 
 // web serves a box over HTTP.
@@ -84,17 +106,13 @@ type web struct {
 	close    func() error
 }
 
-// openWeb opens the box of the project in the folder root, listens, and prints where. named is how the user named the box; f has its folder.
-func (p *program) openWeb(ctx context.Context, address, root string, named, f boxFlag, flags webFlags) (w *web, err error) {
+// openWeb listens for the box of the project in the folder root, and prints where. The caller closes the box. named is how the user named the box; f has its folder.
+func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string, named, f boxFlag, flags webFlags) (w *web, err error) {
 	host, port, loopback, err := splitAddress(address)
 	if err != nil {
 		return nil, err
 	}
-	b, err := box.Open(ctx, string(f.Box), p.workOptions(f))
-	if err != nil {
-		return nil, err
-	}
-	opened := &web{close: b.Close}
+	opened := &web{close: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			opened.close()
@@ -118,7 +136,7 @@ func (p *program) openWeb(ctx context.Context, address, root string, named, f bo
 	}})
 	opened.close = func() error {
 		oracle.Close()
-		return errors.Join(closeMCP(), b.Close())
+		return closeMCP()
 	}
 	// Callers under another name than a loopback one come through a proxy, from other machines.
 	public := loopback && len(hosts) == 0
@@ -177,8 +195,14 @@ func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, se
 // serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
 func (p *program) serveBeside(address, root string, f boxFlag, flags webFlags) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	w, err := p.openWeb(ctx, address, root, f, f, flags)
+	b, err := p.openHosted(ctx, f)
 	if err != nil {
+		cancel()
+		return nil, err
+	}
+	w, err := p.openWeb(ctx, b, address, root, f, f, flags)
+	if err != nil {
+		b.Close()
 		cancel()
 		return nil, err
 	}
@@ -186,7 +210,7 @@ func (p *program) serveBeside(address, root string, f boxFlag, flags webFlags) (
 	go func() { ended <- w.server.Serve(ctx, w.listener) }()
 	return func() {
 		cancel()
-		if err := errors.Join(<-ended, w.close()); err != nil {
+		if err := errors.Join(<-ended, w.close(), b.Close()); err != nil {
 			p.warnf("the dashboard: %v", err)
 		}
 	}, nil

@@ -296,6 +296,10 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	shown("ledger tail")
 	shown("ledger tail", "--json")
 	shown("ledger export")
+	quiet("ledger grant", hostile)
+	quiet("ledger migrate", "--to", hostile)
+	quiet("ledger migrate", "--to", "postgres://127.0.0.1:1/"+hostile)
+	quiet("ledger migrate", "--to", "sqlite")
 	seq := ""
 	for line := range strings.Lines(w.piped("", "ledger", "tail", "--json")) {
 		var e struct{ Seq int }
@@ -312,6 +316,8 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	quiet("ledger verify")
 	quiet("ledger checkpoint")
 	quiet("ledger key")
+	quiet("ledger accept-loss")
+	quiet("ledger accept-loss", "--json")
 
 	var hostileBlob string
 	for _, digest := range w.digests() {
@@ -370,6 +376,8 @@ func TestTerminalsGetNoControlCharacters(t *testing.T) {
 	quiet("backup", "-")
 	shown("restore", hostile)
 	shown("init", hostile)
+	quiet("invite", "--node", hostile)
+	quiet("join", hostile, hostile)
 	shown("doctor")
 	shown("doctor", "--json")
 	quiet("sandbox explain")

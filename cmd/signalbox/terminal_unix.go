@@ -5,8 +5,12 @@ package main
 import (
 	"os"
 
+	"github.com/charmbracelet/x/term"
 	"golang.org/x/sys/unix"
 )
+
+// hideInput changes the state of a terminal so that it does not show what is typed.
+func hideInput(s *term.State) { s.Lflag &^= unix.ECHO }
 
 // terminalSize returns the size of a terminal, 0 if it is unknown.
 func terminalSize(f *os.File) (columns, rows int) {

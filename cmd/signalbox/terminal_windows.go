@@ -3,8 +3,12 @@ package main
 import (
 	"os"
 
+	"github.com/charmbracelet/x/term"
 	"golang.org/x/sys/windows"
 )
+
+// hideInput changes the state of a terminal so that it does not show what is typed.
+func hideInput(s *term.State) { s.Mode &^= windows.ENABLE_ECHO_INPUT }
 
 // terminalSize returns the size of a terminal, 0 if it is unknown.
 func terminalSize(f *os.File) (columns, rows int) {

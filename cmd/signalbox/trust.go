@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"signalbox"
@@ -30,7 +28,7 @@ func (trustCommand) Help() string {
 
 What it can do: run commands as you, with or without a sandbox, with your environment variables, and tell agents what to do. Settings that can only lower what agents may do or spend (approve, keyed, protected, budget, slots up to the default, deliver: branch and deliver.squash) need no trust.
 
-Trust is kept in your configuration folder, for this folder and this box on this machine. If there is no box, one is created. A box that was not created on this machine, and is not at the top of a git repository, needs trust too, and again whenever its own configuration changes, which is shown.
+Trust is kept in your configuration folder, for this folder and this box on this machine. If there is no box, one is created. A box that was not created on this machine, and is not at the top of a git repository, needs trust too, and again whenever its own configuration changes, which is shown. So does a ledger in a database that neither init, join nor ledger migrate has put there on this machine: no command connects to it before.
 
 Examples:
 
@@ -57,6 +55,7 @@ func (c *trustCommand) Run(p *program) error {
 	}
 	ctx := context.Background()
 	dir, err := p.findBox(c.boxFlag)
+	p.boxNamed = false // naming a box to look at it is not enough to connect to its journal
 	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == ""
 	found := dir
 	if create {
@@ -65,7 +64,8 @@ func (c *trustCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	shared, err := team.Read(ctx, p.projectRoot(c.boxFlag, dir), found)
+	root := p.projectRoot(c.boxFlag, dir)
+	shared, err := team.Read(ctx, root, found)
 	if err != nil {
 		return err
 	}
@@ -76,11 +76,12 @@ func (c *trustCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	foreign := shared.LooseBox && !p.ownsBox(ctx, dir)
+	foreign := !team.Store{}.KnowsPlaces(dir) || shared.LooseBox && !p.ownsBox(ctx, dir)
+	places, noPlaces := team.FindPlaces(dir) // as they are now: the files can change while the user reads
 	trusted := shared.Trusted(known)
 	answer := trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || foreign || !trusted, Trusted: trusted}
 	if foreign {
-		answer.Trusted, answer.Digest = trusted && shared.TrustedBox(known), shared.DigestWithBox()
+		answer.Trusted, answer.Digest = trusted && shared.TrustedBox(known) && team.Store{}.KnowsPlaces(dir), shared.DigestWithBox()
 	} else if shared.Files != nil || !trusted {
 		answer.Digest = shared.Digest()
 	}
@@ -102,13 +103,24 @@ func (c *trustCommand) Run(p *program) error {
 		if err := c.decide(p); err != nil {
 			return err
 		}
+		again, err := team.Read(ctx, root, found)
+		if err != nil {
+			return err
+		}
+		if again.Root != shared.Root || again.DigestWithBox() != shared.DigestWithBox() {
+			return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
+		}
 		if create {
 			if _, err := box.Init(ctx, dir, p.actor(""), p.boxOptions()); err != nil {
 				return err
 			}
 			p.notef("created a box in %s", dir)
 		}
-		if err := (team.Store{}).Add(shared, dir, time.Now()); err != nil {
+		err = (team.Store{}).Add(shared, dir, time.Now())
+		if err == nil && foreign {
+			err = cmp.Or(noPlaces, team.Store{}.RecordPlaces(places))
+		}
+		if err != nil {
 			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot record that you trust it: %w", err), Hint: "check that you may write to your configuration folder and to the box"}
 		}
 		answer.Trusted = true
@@ -151,11 +163,11 @@ func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Rec
 		fmt.Fprintf(p.out, "%s\n", shared.Describe(known))
 	}
 	if foreign {
-		own, err := os.ReadFile(filepath.Join(dir, config.FileName))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+		changed := ""
+		if !(team.Store{}).KnowsPlaces(dir) {
+			changed = ", or its journal was changed"
 		}
-		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine. Its own configuration:\n%s\n", printable(dir), team.DescribeSettings(own, nil))
+		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine%s. Its own configuration:\n%s\n", printable(dir), changed, team.DescribeSettings(shared.OwnText, nil))
 	}
 	if a.Needed {
 		fmt.Fprintf(p.out, "digest: %s\n", a.Digest)
@@ -168,16 +180,11 @@ func (c *trustCommand) decide(p *program) error {
 	if c.Yes {
 		return nil
 	}
-	if !isTerminal(p.stdin) {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so no one can be asked"),
-			Hint: "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest"}
+	yes, err := p.confirm("Trust it, so that signalbox may run this on your machine?", "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest")
+	if err == nil && !yes {
+		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("it is not trusted, and nothing was changed")}
 	}
-	fmt.Fprint(p.stderr, "Trust it, so that signalbox may run this on your machine? [y/N] ")
-	line, _ := bufio.NewReader(p.stdin).ReadString('\n') // without an answer it is no
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("it is not trusted, and nothing was changed")}
-	}
-	return nil
+	return err
 }
 
 func (c *trustCommand) revoke(p *program, shared *team.Shared, dir string) error {
@@ -188,6 +195,11 @@ func (c *trustCommand) revoke(p *program, shared *team.Shared, dir string) error
 	if err != nil {
 		return err
 	}
+	connected, err := team.Store{}.RemovePlaces(dir)
+	if err != nil {
+		return err
+	}
+	removed = removed || connected
 	if c.JSON {
 		return p.printJSON(trust{Root: shared.Root, Needed: shared.Files != nil && !shared.Harmless}, "")
 	}

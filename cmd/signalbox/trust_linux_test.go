@@ -41,7 +41,7 @@ func TestEveryCommandNeedsTrust(t *testing.T) {
 	ignores := map[string]string{
 		"pause":  "stops work, with a warning",
 		"cancel": "stops work, with a warning",
-		"trust":  "decides", "init": "creates", "demo": "has a repository of its own",
+		"trust":  "decides", "init": "creates", "invite": "no configuration but journal", "join": "creates", "demo": "has a repository of its own",
 		"backup": "reads the ledger", "restore": "writes another box",
 		"questions": "reads", "status": "reads", "logs": "reads", "watch": "reads", "diff": "reads", "token create": "no configuration", "token link": "no configuration", "token list": "no configuration", "token revoke": "no configuration", "work list": "reads", "work show": "reads", "blob get": "reads",
 		"plan check": "no box", "plan new": "no box", "plan import": "no box", "plan show": "no box", "scan": "no box", "strip": "no box", "exit check": "no box", "completion": "no box", "help": "no box", "version": "no box", "manual": "no box",

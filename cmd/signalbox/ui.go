@@ -18,10 +18,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"syscall"
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/text"
 )
 
@@ -35,6 +37,11 @@ func (p *program) printError(err error) {
 		return
 	}
 	p.say("signalbox", err.Error())
+	if lost, ok := errors.AsType[*applied.Lost](err); ok {
+		for _, line := range lost.Lines() {
+			p.say("note", "lost: "+line)
+		}
+	}
 	p.printHint(err)
 }
 
@@ -56,6 +63,18 @@ func (p *program) notef(format string, args ...any) {
 func (p *program) say(kind, text string) {
 	p.out.Flush() // run reports a write error
 	fmt.Fprintf(p.stderr, "%s: %s\n", kind, printable(text))
+}
+
+// confirm asks a question that is answered with yes or no, and reports whether the answer is yes. If standard input is not a terminal, no one can
+// be asked, and the hint is what to do instead.
+func (p *program) confirm(question, hint string) (bool, error) {
+	if !isTerminal(p.stdin) {
+		return false, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so no one can be asked"), Hint: hint}
+	}
+	fmt.Fprint(p.stderr, question, " [y/N] ")
+	line, _ := bufio.NewReader(p.stdin).ReadString('\n') // without an answer it is no
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
 }
 
 // printJSON prints v as JSON: on one line if indent is empty, indented otherwise.

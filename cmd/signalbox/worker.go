@@ -22,7 +22,7 @@ type workerCommand struct {
 }
 
 func (workerCommand) Help() string {
-	return `Works on the plan of a box, in the roles that you name, until you stop it. Any number of workers can share a box; none of them is in charge. The limits on slots apply to all workers together.
+	return `Works on the plan of a box, in the roles that you name, until you stop it. Any number of workers can share a box; none of them is in charge. The limits on slots apply to all workers together. Workers on other machines need a ledger in a database: see signalbox invite. While the ledger cannot be reached, a worker waits, and ends each agent before its lease can be granted to another machine.
 
 In role ci, it also runs the configured checks on work that was opened by hand (signalbox work open) and is in CI_PENDING; this needs no plan. If the work names a branch, a tag or a commit, that commit is checked, otherwise the head of the base branch. Work that passes moves to READY_FOR_REVIEW; work that fails returns to IMPLEMENTATION. Without configured checks, the work stays where it is.
 
@@ -46,8 +46,17 @@ func (c *workerCommand) Run(p *program) error {
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
+	roles := c.Roles
+	if len(roles) == 0 {
+		roles = rules.DispatchRoles()
+	}
+	// Opening may wait until the ledger is in the cluster. If this process ended after that, the cluster might lose its majority right after a move.
+	if err := c.checkAgents(ctx, p, roles); err != nil {
+		return err
+	}
 	var shared *team.Shared
 	o := p.boxOptions()
+	o.Host = true
 	o.Load = func(ctx context.Context, dir string) (settings *config.Config, err error) {
 		settings, shared, err = p.runSettings(ctx, c.boxFlag, p.projectRoot(c.boxFlag, dir), dir)
 		return settings, err
@@ -58,13 +67,6 @@ func (c *workerCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		roles := c.Roles
-		if len(roles) == 0 {
-			roles = rules.DispatchRoles()
-		}
-		if err := crew.CheckAgents(b.Config, roles); err != nil {
-			return err
-		}
 		missing, err := crew.CheckSandboxes(b.Config, project, b.Dir, process.Support())
 		if err != nil {
 			return err
@@ -73,4 +75,17 @@ func (c *workerCommand) Run(p *program) error {
 		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
 		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Stay: true, Team: shared}, nil})
 	})
+}
+
+// checkAgents returns an error if an agent that is needed is missing on this machine.
+func (c *workerCommand) checkAgents(ctx context.Context, p *program, roles []signalbox.Role) error {
+	dir, err := p.findBox(c.boxFlag)
+	if err != nil {
+		return err
+	}
+	settings, _, err := p.settings(ctx, p.projectRoot(c.boxFlag, dir), dir) // who owns the box is checked when it is opened
+	if err != nil {
+		return err
+	}
+	return crew.CheckAgents(settings, roles)
 }

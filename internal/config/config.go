@@ -23,6 +23,11 @@ var Template string
 
 // Config is the configuration of a box. Default, Load and Parse fill in the defaults.
 type Config struct {
+	// Journal is where the ledger is: JournalSQLite, or the address of a database that several machines share. Only the box's own configuration may
+	// set it.
+	Journal string `yaml:"journal"`
+	// Cluster has the machines of the box if they run the database themselves, as JournalCluster says.
+	Cluster Cluster `yaml:"cluster"`
 	// Agents are the configured agents, by name.
 	Agents map[string]Agent `yaml:"agents"`
 	// Agent are the agents of every role that does not name any: keys of Agents, or presets.
@@ -42,9 +47,8 @@ type Config struct {
 	Ports int `yaml:"ports"`
 	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and ** for any number of
 	// segments.
-	Protected []string `yaml:"protected"`
-	// Workspace is WorkspaceWorktree or WorkspaceShared. Empty means worktrees if there is a git repository.
-	Workspace string `yaml:"workspace"`
+	Protected []string  `yaml:"protected"`
+	Workspace Workspace `yaml:"workspace"`
 	// Approve is ApproveMerge if a person must approve every merge. Empty means no approval.
 	Approve string `yaml:"approve"`
 	// Deliver is what happens with finished work.
@@ -95,6 +99,8 @@ type Checkpoint struct {
 // Default returns the configuration that an empty text has.
 func Default() *Config {
 	return &Config{
+		Journal:      JournalSQLite,
+		Cluster:      Cluster{SecretFile: DefaultSecretFile},
 		Agent:        AgentList{PresetClaude},
 		Slots:        5,
 		Environments: []Environment{{Name: "local"}},

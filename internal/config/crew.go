@@ -243,6 +243,7 @@ func defaultRole(role signalbox.Role) Role {
 
 // fill sets the defaults of members of lists and maps.
 func (c *Config) fill(set places) {
+	c.fillJournal(set)
 	if c.Agent = c.Agent.set(); c.Agent == nil {
 		c.Agent = AgentList{PresetClaude}
 	}
@@ -378,7 +379,7 @@ func (c *Config) Notes() []string {
 	for _, e := range c.Experts {
 		note(setting("experts", e.Name, "slots"), e.Slots, c.RoleOf(signalbox.RoleExpert).Slots)
 	}
-	if c.Workspace == WorkspaceShared {
+	if c.Workspace.Shared() {
 		for _, unused := range []struct {
 			name string
 			set  bool

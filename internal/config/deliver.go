@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"signalbox"
 )
 
 // Values of Deliver.As.
@@ -116,7 +118,7 @@ func (c *Config) checkDeliver(f *faults) {
 				hint: fmt.Sprintf("add as: %s, or remove the line", of.with[len(of.with)-1])})
 		}
 	}
-	if c.Workspace == WorkspaceShared && (d.Way() != DeliverMerge || d.Squash || d.Target != "") {
+	if c.Workspace.Shared() && (d.Way() != DeliverMerge || d.Squash || d.Target != "") {
 		f.add(&settingError{at: at, fault: "has no effect with workspace: shared, because there are no branches", hint: "remove one of the two"})
 	}
 }
@@ -132,16 +134,9 @@ func checkWord(at settingPath, value, fault string, words []string) *settingErro
 // checkBranch reports what git does not accept as the name of a branch, and the branches of tasks. Empty is valid.
 func checkBranch(at settingPath, name string) *settingError {
 	const hint = "write the name of a branch, such as main"
-	wrong := strings.HasPrefix(name, "-") || strings.HasPrefix(name, "refs/") || name == "HEAD" || name == "@" ||
-		strings.ContainsAny(name, " ~^:?*[\\\x7f") || strings.Contains(name, "..") || strings.Contains(name, "@{") ||
-		strings.ContainsFunc(name, func(r rune) bool { return r < ' ' })
-	if name != "" {
-		for part := range strings.SplitSeq(name, "/") {
-			wrong = wrong || part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock")
-		}
-	}
 	switch {
-	case wrong:
+	case name == "":
+	case signalbox.CheckBranch(name) != nil, strings.HasPrefix(name, "refs/"):
 		return &settingError{at: at, fault: fmt.Sprintf("%q is not the name of a branch", name), hint: hint}
 	case strings.HasPrefix(name, "signalbox/"):
 		return &settingError{at: at, fault: fmt.Sprintf("%q is the branch of a task", name), hint: hint}

@@ -22,7 +22,7 @@ var TeamTemplate = `## The configuration that everybody who works on this reposi
 ## in .signalbox/signalbox.yaml, which is not committed, count before these. "signalbox trust" decides whether this file may run
 ## programs on a machine. Every setting is optional: to change one, remove the "# " in front of it. The values are the defaults; a block
 ## marked "Example:" shows values of your own instead. Reference: docs/configuration.md. Write times as 90s, 15m or 2h.` +
-	Template[strings.Index(Template, "\n\n"):]
+	Template[strings.Index(Template, "\n\n## The agent for every role"):] // without what only a box may set
 
 // Team is the configuration that a team shares in its repository. Settings of the box count before those of the team.
 type Team struct {
@@ -152,6 +152,11 @@ type TeamPath struct {
 func ParseTeam(name string, text []byte) (*Config, []TeamPath, error) {
 	c, places, faults := parse(text)
 	var named []TeamPath
+	for name, set := range map[string]bool{"journal": places.has(setting("journal")), "cluster": c.Cluster.isSet() || c.Cluster.SecretFile != DefaultSecretFile} {
+		if len(faults) == 0 && set { // a repository must not decide where the ledger is
+			faults.add(&settingError{at: setting(name), fault: "not valid in a team's configuration", hint: "set it in .signalbox/signalbox.yaml on each machine"})
+		}
+	}
 	if len(faults) == 0 {
 		for _, f := range c.fileSettings() {
 			switch file := filepath.ToSlash(f.name); {

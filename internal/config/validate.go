@@ -18,6 +18,8 @@ const (
 )
 
 func (c *Config) validate(f *faults) {
+	c.checkJournal(f)
+	c.checkCluster(f)
 	c.checkAgents(f)
 	c.checkRoles(f)
 	c.checkExperts(f)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -41,10 +40,7 @@ func checkPattern(pattern string) (fault, hint string) {
 
 // checkChoices checks settings that are one of a few words.
 func (c *Config) checkChoices(f *faults) {
-	if !slices.Contains([]string{"", WorkspaceWorktree, WorkspaceShared}, c.Workspace) {
-		f.add(&settingError{at: setting("workspace"), fault: fmt.Sprintf("%q is not a kind of workspace", c.Workspace),
-			hint: fmt.Sprintf("write %s or %s", WorkspaceWorktree, WorkspaceShared)})
-	}
+	c.checkWorkspace(f)
 	if c.Approve != "" && c.Approve != ApproveMerge {
 		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q is not something that you can approve", c.Approve),
 			hint: fmt.Sprintf("write %s, so that every merge waits for your approval, or remove the setting", ApproveMerge)})

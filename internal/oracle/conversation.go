@@ -133,7 +133,7 @@ func (v *conversation) converse(ctx context.Context, emit Emit, runTree func(con
 	v.out = &stream{emit: emit, cancel: cancel}
 	v.ledger = v.newRecorder()
 	run, err := runTree(inner)
-	if ledgerErr := v.ledger.wait(); err == nil {
+	if ledgerErr := v.ledger.wait(context.WithoutCancel(ctx)); err == nil {
 		err = ledgerErr
 	}
 	if failed := v.out.Err(); failed != nil {

@@ -127,6 +127,10 @@ func (v *conversation) askSubAgent(ctx context.Context, key string, d delegation
 	} else if added {
 		v.out.send(toolCallChunk(&started))
 	}
+	// The sub-agent records its signals itself. On the ledger they follow the one that asked for it.
+	if err := v.ledger.wait(ctx); err != nil {
+		return nil, err
+	}
 	discard := func(chunk.Chunk) error { return nil }
 	limit := decide.Resources{Tokens: d.Tokens, CostUSD: d.CostUSD, Time: time.Duration(d.Millis) * time.Millisecond}
 	answer, err := v.SubAgents[d.Agent].resume(ctx, s, limit, discard)

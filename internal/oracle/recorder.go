@@ -19,9 +19,8 @@ type recorder struct {
 
 	mu      sync.Mutex // guards the fields below
 	waiting []turnlog.Signal
-	busy    bool
+	busy    chan struct{} // closed when all are appended; nil if none are waiting
 	err     error
-	idle    sync.WaitGroup // counts 1 while busy
 }
 
 // add queues a signal. It does not wait.
@@ -32,19 +31,18 @@ func (r *recorder) add(ctx context.Context, s turnlog.Signal) {
 		return
 	}
 	r.waiting = append(r.waiting, s)
-	if !r.busy {
-		r.busy = true
-		r.idle.Add(1)
+	if r.busy == nil {
+		r.busy = make(chan struct{})
 		go r.work(context.WithoutCancel(ctx)) // record the signal even if the conversation is cancelled
 	}
 }
 
 func (r *recorder) work(ctx context.Context) {
-	defer r.idle.Done()
 	for {
 		r.mu.Lock()
 		if len(r.waiting) == 0 || r.err != nil {
-			r.busy = false
+			close(r.busy)
+			r.busy = nil
 			r.mu.Unlock()
 			return
 		}
@@ -60,9 +58,18 @@ func (r *recorder) work(ctx context.Context) {
 	}
 }
 
-// wait waits until all signals are appended, or returns the error of put. It must not be called concurrently with add.
-func (r *recorder) wait() error {
-	r.idle.Wait()
+// wait waits until the signals that were added are appended. It returns the error of put, or that of ctx.
+func (r *recorder) wait(ctx context.Context) error {
+	r.mu.Lock()
+	busy := r.busy
+	r.mu.Unlock()
+	if busy != nil {
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err

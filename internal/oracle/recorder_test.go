@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -285,4 +286,29 @@ func TestKilledBeforeTheLedger(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSubAgentFollowsItsSignal checks that the signals of a sub-agent are on the ledger after the one that asked for it, however slow the
+// ledger is.
+func TestSubAgentFollowsItsSignal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex // guards recorded
+		var recorded []string
+		record := func(_ context.Context, s turnlog.Signal) error {
+			if s.Signal.Type == "delegation_recommended" {
+				time.Sleep(time.Second) // meanwhile everything else goes on
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			recorded = append(recorded, s.Signal.Type)
+			return nil
+		}
+		reader := newOracle(t, oracle.Options{Model: threeTurns(), Record: record})
+		o := newOracle(t, oracle.Options{Model: speaks(said(handOver), said("Everybody."+enough)), Record: record, SubAgents: map[string]*oracle.Oracle{"reader": reader}})
+		asks(t, o, newSession(t), question, "context_sufficient")
+		want := []string{"delegation_recommended", "need_turn", "need_turn", "context_sufficient", "context_sufficient"}
+		if diff := gocmp.Diff(want, recorded); diff != "" {
+			t.Errorf("the ledger (-want +got):\n%s", diff)
+		}
+	})
 }

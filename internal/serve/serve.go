@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
+	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -81,7 +83,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 		opts.MaxConnections = maxConnections
 	}
 	opts.API.Oracle = opts.Oracle
-	s := &Server{box: b, hub: stream.NewHub(b.Journal, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
+	s := &Server{box: b, hub: stream.NewHub(followed{b}, b.Engine.Tail().Seq), opts: opts, mux: http.NewServeMux()}
 	store := access.NewStore(b.Dir)
 	host, err := store.LoginHost(context.Background())
 	if err != nil {
@@ -114,8 +116,11 @@ func New(b *box.Box, opts Options) (*Server, error) {
 
 // ready reports whether the server can answer: whether the ledger can be read.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	if err := s.box.Engine.Refresh(r.Context()); err != nil {
+	since, err := s.box.Engine.RefreshOrKnown(r.Context())
+	if err != nil {
 		s.opts.Log.Warn("the ledger cannot be read", "error", err)
+	}
+	if err != nil || !since.IsZero() { // which the engine reports
 		answerText(w, http.StatusServiceUnavailable, "the ledger cannot be read\n")
 		return
 	}
@@ -128,7 +133,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request, guard *access.G
 		answerText(w, access.StatusOf(err), err.Error()+"\n")
 		return
 	}
-	if err := s.box.Engine.Refresh(r.Context()); err != nil {
+	if since, err := s.box.Engine.RefreshOrKnown(r.Context()); err != nil || !since.IsZero() {
 		answerText(w, http.StatusServiceUnavailable, "the ledger cannot be read\n")
 		return
 	}
@@ -151,6 +156,17 @@ func answerText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	w.Write([]byte(text))
+}
+
+// followed is the journal of a box, whose watches wait while it is not available.
+type followed struct{ *box.Box }
+
+func (f followed) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	return f.Journal.Read(ctx, after, limit)
+}
+
+func (f followed) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
+	return f.Engine.Watch(ctx, after)
 }
 
 // Serve serves until ctx is done, and then returns nil after the requests in progress, or until the listener or the ledger fails.

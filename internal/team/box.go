@@ -13,11 +13,11 @@ import (
 	"signalbox/internal/durable"
 )
 
-// digestOwn returns a digest of a box's own configuration: its file, and the files that it names.
-func digestOwn(box string) (string, error) {
-	box, err := realPath(box)
+// readOwn returns the text of a box's own configuration, and a digest of it and of the files that it names.
+func readOwn(box string) (text []byte, digest string, err error) {
+	box, err = realPath(box)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
 	files := map[string][]byte{}
 	add := func(name string) error {
@@ -31,16 +31,16 @@ func digestOwn(box string) (string, error) {
 		files[name] = text
 		return err
 	}
-	name := filepath.Join(box, config.FileName)
-	if err := add(name); err != nil {
-		return "", err
+	own := filepath.Join(box, config.FileName)
+	if err := add(own); err != nil {
+		return nil, "", err
 	}
-	for _, named := range config.OwnFiles(box, files[name]) {
+	for _, named := range config.OwnFiles(box, files[own]) {
 		names := []string{named.Path}
 		if named.Folder {
 			entries, err := os.ReadDir(named.Path)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return "", err
+				return files[own], "", err
 			}
 			names = nil
 			for _, entry := range entries {
@@ -51,11 +51,11 @@ func digestOwn(box string) (string, error) {
 		}
 		for _, name := range names {
 			if err := add(name); err != nil {
-				return "", err
+				return files[own], "", err
 			}
 		}
 	}
-	return digestOf(files), nil
+	return files[own], digestOf(files), nil
 }
 
 // DigestWithBox is Digest with the box's own configuration, for a box that needs trust too.

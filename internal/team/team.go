@@ -40,8 +40,10 @@ type Shared struct {
 	Harmless bool
 	// LooseBox means that the box is not at the top of a repository, which would tell whether it came from elsewhere.
 	LooseBox bool
-	// Own is a digest of the own configuration of a LooseBox. It is "" if that cannot be read.
+	// Own is a digest of the own configuration of a box that can need trust: a LooseBox, or one that names a database. It is "" if that cannot be read.
 	Own string
+	// OwnText is the text of that configuration.
+	OwnText []byte
 	// Modified are the files of the working copy that differ from those of the commit, and so are not used.
 	Modified []string
 }
@@ -73,8 +75,8 @@ func Read(ctx context.Context, dir, box string) (*Shared, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.LooseBox = !atTop; s.LooseBox {
-			s.Own, _ = digestOwn(box) // what cannot be read is not trusted
+		if s.LooseBox = !atTop; s.LooseBox || !isLocal(box) {
+			s.OwnText, s.Own, _ = readOwn(box) // what cannot be read is not trusted
 		}
 	}
 	src, err := openSource(r, dir)

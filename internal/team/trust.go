@@ -49,11 +49,11 @@ var errNoFolder = errors.New("there is no folder to keep what you trust")
 func (s Store) file(root, box string) (string, error) {
 	dir := s.Dir
 	if dir == "" {
-		config, err := os.UserConfigDir()
+		folder, err := config.UserFolder()
 		if err != nil {
 			return "", refuse("set HOME", "%w: %w", errNoFolder, err)
 		}
-		dir = filepath.Join(config, "signalbox", "trust")
+		dir = filepath.Join(folder, "trust")
 	}
 	return filepath.Join(dir, fmt.Sprintf("%x.json", sha256.Sum256([]byte(root+"\x00"+box)))), nil
 }

@@ -154,4 +154,15 @@ agents:
 checks: [{name: tests, command: no-such-program --all}]
 END
 signalbox run plan.md --no-wait
+
+mkdir ../lost
+cd ../lost
+signalbox init
+signalbox work open T5
+signalbox work open T6
+cp .signalbox/ledger.db old.db
+signalbox work open T7
+signalbox work open T8
+cp old.db .signalbox/ledger.db
+signalbox work open T9
 true

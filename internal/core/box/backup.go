@@ -178,9 +178,15 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 	if b.done.Events, err = b.l.Journal.Head(ctx); err != nil {
 		return err
 	}
-	if b.done.Box = b.l.readID(ctx); b.done.Box == "" {
+	if b.done.Box, err = b.l.readID(ctx); err != nil {
+		return err
+	}
+	if b.done.Box == "" {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing to back up: the first event of the ledger does not open a box"),
 			Hint: "run signalbox init or, if the box was in use, signalbox ledger verify"}
+	}
+	if err := b.l.checkNotMoved(ctx); err != nil { // a backup of it, made every night, would not be noticed to be of no use
+		return err
 	}
 	if b.checkpoint != nil {
 		if err := checkLength(b.checkpoint.Size, b.done.Events); err != nil {

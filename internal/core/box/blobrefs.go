@@ -15,6 +15,7 @@ type blobRefs struct {
 	seen     map[signalbox.Hash]bool
 	required map[signalbox.Hash]bool
 	redacted map[signalbox.Hash]bool
+	last     uint64 // the last event that was added
 }
 
 func newBlobRefs() *blobRefs {
@@ -22,6 +23,7 @@ func newBlobRefs() *blobRefs {
 }
 
 func (refs *blobRefs) add(e *signalbox.Event) {
+	refs.last = e.Seq
 	if digest, ok := redactedBlob(e); ok {
 		refs.redacted[digest] = true
 		return

@@ -17,9 +17,9 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
-	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/core/rules"
 )
 
@@ -30,12 +30,39 @@ const FolderName = ".signalbox"
 type Options struct {
 	// KeyFile is the file of the private key; "" means a file in the user's configuration folder, outside all workspaces.
 	KeyFile string
+	// Journal is for Init: the setting journal of the new box. "" means the one that its configuration has.
+	Journal string
+	// Host is for commands that run for long: with a cluster, this process runs the node of its machine whenever no other process does. Open waits
+	// if the ledger cannot be reached any more while it is being read.
+	Host bool
+	// Connect is called before the ledger of the box in a folder is opened in a database, at an address that its configuration names. If it returns an
+	// error, there is no connection, and no node of a cluster is started. nil allows it.
+	Connect func(ctx context.Context, dir, address string) error
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 	// Now returns the time; nil means the system clock.
 	Now func() time.Time
 	// Load returns the configuration for the box in a folder; nil means config.Load.
 	Load func(ctx context.Context, dir string) (*config.Config, error)
+
+	open func(ctx context.Context, dir, address string, how access, opts *Options) (journal.Journal, error) // for tests; nil means openJournal
+	// emptyPatience is for tests; 0 means the constant.
+	emptyPatience time.Duration
+}
+
+func (o *Options) openJournal(ctx context.Context, dir, address string, how access) (journal.Journal, error) {
+	if o.open == nil {
+		return openJournal(ctx, dir, address, how, o)
+	}
+	return o.open(ctx, dir, address, how, o)
+}
+
+// mayConnect returns an error if the journal at an address must not be opened.
+func (o *Options) mayConnect(ctx context.Context, dir, address string) error {
+	if o.Connect == nil || address == config.JournalSQLite {
+		return nil
+	}
+	return o.Connect(ctx, dir, address)
 }
 
 func (o *Options) load(ctx context.Context, dir string) (*config.Config, error) {
@@ -90,13 +117,18 @@ type Ledger struct {
 
 	options Options
 	id      string
+	hosts   bool // this process runs a node of a cluster of several
+	awaited bool // it was said that the ledger is awaited
+	// away says where the ledger in the cluster continues, since the event awayAt; it was said.
+	away   error
+	awayAt uint64
 }
 
 // OpenLedger opens the ledger of a box for reading. The caller closes it.
 func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error) {
-	l, err := openLedger(ctx, dir, opts, &sqlite.Options{})
-	if err != nil { // perhaps there is no permission to write, which reading does not need
-		readable, readErr := openLedger(ctx, dir, opts, &sqlite.Options{ReadOnly: true})
+	l, err := openLedger(ctx, dir, opts, readWrite)
+	if err != nil && !errors.Is(err, journal.ErrUnavailable) { // perhaps there is no permission to write, which reading does not need
+		readable, readErr := openLedger(ctx, dir, opts, readOnly)
 		if readErr == nil {
 			return readable, nil
 		}
@@ -104,7 +136,20 @@ func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error)
 	return l, err
 }
 
-func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sqlite.Options) (*Ledger, error) {
+func openLedger(ctx context.Context, dir string, opts *Options, how access) (*Ledger, error) {
+	address, err := config.ReadJournal(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("no permission to open or write the box: %w", err),
+			Hint: "check the owner and the permissions of the box and its files"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return openLedgerAt(ctx, dir, address, opts, how)
+}
+
+// openLedgerAt is openLedger with the setting journal.
+func openLedgerAt(ctx context.Context, dir, address string, opts *Options, how access) (*Ledger, error) {
 	l := &Ledger{Dir: dir}
 	if opts != nil {
 		l.options = *opts
@@ -112,17 +157,48 @@ func openLedger(ctx context.Context, dir string, opts *Options, journalOpts *sql
 	if l.options.Log == nil {
 		l.options.Log = slog.New(slog.DiscardHandler)
 	}
-	journalOpts.Logger = l.options.Log
-	j, err := sqlite.Open(ctx, dir, journalOpts)
-	if signalbox.CodeOf(err) == signalbox.CodeNotFound && l.hadLedger() {
-		return nil, ledgerMissing(dir)
+	if err := l.options.mayConnect(ctx, dir, address); err != nil {
+		return nil, err
+	}
+	j, err := l.options.openJournal(ctx, dir, address, how)
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound && l.wasUsed() {
+		return nil, ledgerMissing(dir, address)
 	}
 	if err != nil {
 		return nil, err
 	}
 	l.Journal = j
-	l.id = l.readID(ctx)
+	check := checkComplete
+	if l.options.Host && address == config.JournalCluster {
+		cluster, err := config.ReadCluster(dir)
+		if err != nil {
+			j.Close()
+			return nil, err
+		}
+		if l.hosts = len(cluster.Nodes) > 1; l.hosts {
+			check = l.awaitLedger
+		}
+	}
+	err = l.whenAvailable(ctx, func() (err error) {
+		if err := check(ctx, j, address); err != nil {
+			return err
+		}
+		l.id, err = l.readID(ctx)
+		return err
+	})
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
 	return l, nil
+}
+
+// whenAvailable calls f. A process that stays for long calls it again while the ledger cannot be reached.
+func (l *Ledger) whenAvailable(ctx context.Context, f func() error) error {
+	if !l.options.Host {
+		return f()
+	}
+	return engine.WhenAvailable(ctx, l.options.Log, f)
 }
 
 // hadLedger reports whether the folder belongs to a box that was in use.
@@ -135,22 +211,31 @@ func (l *Ledger) hadLedger() bool {
 	return false
 }
 
-func ledgerMissing(dir string) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is missing", dir),
+func ledgerMissing(dir, address string) error {
+	missing := &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger of the box in %s is missing", dir),
 		Hint: "restore ledger.db from a copy; to start again, move the whole folder away first"}
+	if address != config.JournalSQLite {
+		missing.Err = fmt.Errorf("the ledger of the box in %s is not in its journal, %s", dir, address)
+		missing.Hint = "correct the setting journal, or restore the database from a backup; to start again, move the whole folder away first"
+	}
+	return missing
 }
 
-// readID returns the id of the box from the first event, "" if there is none.
-func (l *Ledger) readID(ctx context.Context) string {
+// readID returns the id of the box from the first event, "" if there is none or it is damaged, so that a damaged ledger can be verified. All other
+// errors are returned: a box without an id would remember nothing.
+func (l *Ledger) readID(ctx context.Context) (string, error) {
 	events, err := l.Journal.Read(ctx, 0, 1)
-	if err != nil || len(events) == 0 {
-		return ""
+	if err != nil && !errors.Is(err, journal.ErrDamaged) {
+		return "", fmt.Errorf("read the id of the box: %w", err)
+	}
+	if len(events) == 0 {
+		return "", nil
 	}
 	var opened rules.BoxOpened
 	if json.Unmarshal(events[0].Data, &opened) != nil || signalbox.CheckID(opened.Box) != nil {
-		return ""
+		return "", nil
 	}
-	return opened.Box
+	return opened.Box, nil
 }
 
 // Close closes the journal.
@@ -192,17 +277,22 @@ type Box struct {
 	Config *config.Config
 	Engine *engine.Engine
 
-	opened uint64 // the head of the ledger when it was opened
+	memory *applied.Memory // of the engine; nil in a box that is only read, and in a fork
+	opened uint64          // the head of the ledger when it was opened
 }
 
-// Open opens a box for work. The caller closes it.
+// Open opens a box for work. The caller closes it. If the ledger has lost events that this machine applied, the error is an *applied.Lost.
 func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
-	l, err := openLedger(ctx, dir, opts, &sqlite.Options{})
+	unprotected := protectHandmade(dir) // first, because opening may wait for other machines
+	l, err := openLedger(ctx, dir, opts, readWrite)
 	if err != nil {
 		return nil, err
 	}
+	if unprotected != nil { // for example because the folder belongs to another user
+		l.options.Log.Warn("cannot protect the folder of the box: keep it out of commits, and give it mode 0700", "folder", dir, "reason", unprotected)
+	}
 	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
-	b, err := newBox(ctx, l)
+	b, err := newBox(ctx, l, l.openEngine)
 	if err != nil {
 		return nil, err
 	}
@@ -214,32 +304,53 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	return b, nil
 }
 
-// OpenReadOnly opens a box for reading. The caller closes it.
+// OpenReadOnly opens a box for reading. The caller closes it. It logs a warning if the ledger has lost events.
 func OpenReadOnly(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	l, err := OpenLedger(ctx, dir, opts)
 	if err != nil {
 		return nil, err
 	}
-	return newBox(ctx, l)
+	l.WarnIfLost(ctx)
+	return newBox(ctx, l, l.openForgetfulEngine)
 }
 
-// newBox loads the configuration and the state. On an error it closes the ledger.
-func newBox(ctx context.Context, l *Ledger) (*Box, error) {
+// openForgetfulEngine opens an engine that does not remember what it applies, and does not compare the ledger with what is remembered.
+func (l *Ledger) openForgetfulEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	return e, nil, err
+}
+
+// newBox loads the configuration and opens the engine. On an error it closes the ledger.
+func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*engine.Engine, *applied.Memory, error)) (*Box, error) {
 	configuration, err := l.options.load(ctx, l.Dir)
 	if err != nil {
 		l.Close()
 		return nil, err
 	}
-	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	var e *engine.Engine
+	var memory *applied.Memory
+	err = l.whenAvailable(ctx, func() (err error) {
+		e, memory, err = openEngine(ctx)
+		return err
+	})
 	if err != nil {
 		l.Close()
 		return nil, err
 	}
-	return &Box{Ledger: l, Config: configuration, Engine: e, opened: e.Tail().Seq}, nil
+	b := &Box{Ledger: l, Config: configuration, Engine: e, memory: memory, opened: e.Tail().Seq}
+	var moved error
+	e.View(func(s *rules.State) { moved = s.Moved() })
+	if moved != nil { // what happens elsewhere never arrives here, so the state is of no use
+		b.Close()
+		return nil, moved
+	}
+	return b, nil
 }
 
 // Close closes the engine and the journal, without signing.
-func (b *Box) Close() error { return errors.Join(b.Engine.Close(), b.Ledger.Close()) }
+func (b *Box) Close() error {
+	return errors.Join(b.Engine.Close(), closeMemory(b.memory), b.Ledger.Close())
+}
 
 // Wrote reports whether the ledger has grown since the box was opened.
 func (b *Box) Wrote() bool { return b.Engine.Tail().Seq > b.opened }

@@ -21,7 +21,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
-	"signalbox/internal/core/journal/sqlite"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/git"
 	"signalbox/internal/text"
@@ -81,10 +81,12 @@ type system struct {
 	openFileLimit func() (limit uint64, err error)
 	lockTimeout   time.Duration // how long to wait for a lock
 	runTimeout    time.Duration // how long other programs may run
+
+	databaseTimeout time.Duration // how long to wait for a database
 }
 
 func realSystem() *system {
-	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second, 5 * time.Second}
+	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second, 5 * time.Second, 10 * time.Second}
 }
 
 // Doctor checks everything that signalbox needs. It changes nothing.
@@ -219,7 +221,7 @@ func (d *doctor) checkRepository(ctx context.Context) {
 	} else {
 		d.ok("branch", "%s", branch)
 	}
-	switch changed, err := run("status", "--porcelain", "--ignore-submodules=all"); {
+	switch changed, err := run("status", "--porcelain", "--ignore-submodules=all", "--", ":(top)", ":(top,exclude,glob)**/"+FolderName, ":(top,exclude,glob)**/"+FolderName+"/**"); {
 	case err != nil:
 		d.add(Warning, "changes", "run git status to see why", "git status failed: %v", err)
 	case changed != "":
@@ -285,18 +287,11 @@ func (d *doctor) checkDisk() {
 }
 
 func (d *doctor) checkLedger(ctx context.Context) {
-	l, err := openLedger(ctx, d.Dir, &d.Options, &sqlite.Options{})
+	l, ctx, stop, err := d.openToCheck(ctx)
 	if err != nil {
-		readable, readErr := openLedger(ctx, d.Dir, &d.Options, &sqlite.Options{ReadOnly: true})
-		if readErr != nil {
-			d.fault(Problem, "journal", err, "restore the box from a backup")
-			return
-		}
-		d.fault(Problem, "journal", fmt.Errorf("the journal is read-only: %w", err), "check the owner and the permissions of the box and its files")
-		l = readable
-	} else {
-		d.ok("journal", "the journal can be opened")
+		return
 	}
+	defer stop()
 	defer l.Close()
 	d.checkKey(l)
 	// The checkpoint comes first, because other processes may append and sign meanwhile.
@@ -308,14 +303,41 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	}
 	defer e.Close()
 	tail := e.Tail()
+	var moved error
+	if e.View(func(s *rules.State) { moved = s.Moved() }); moved != nil {
+		d.fault(Problem, "ledger", moved, "")
+		return
+	}
 	if l.ID() == "" {
 		d.add(Problem, "ledger", "run signalbox init", "the box is not initialized")
 		return
 	}
 	d.ok("ledger", "%s, %s", l.ID(), text.Count(int(tail.Seq), "event"))
+	d.checkMemory(ctx, l)
 	d.checkSnapshot(ctx, l, tail.Seq)
 	d.checkClock(&tail)
 	d.checkCheckpoint(last, checkpointErr, tail.Seq)
+}
+
+// checkMemory checks that the ledger has everything that this machine applied.
+func (d *doctor) checkMemory(ctx context.Context, l *Ledger) {
+	lost, err := l.Lost(ctx)
+	if lost != nil {
+		err = lost.AsError()
+	}
+	if err != nil {
+		d.fault(Problem, "memory", err, "run signalbox ledger verify")
+		return
+	}
+	last, ok, err := l.Remembered()
+	switch {
+	case err != nil:
+		d.fault(Problem, "memory", err, "check the file applied in the box")
+	case !ok:
+		d.add(Warning, "memory", "the next command that writes starts it", "this machine remembers no event, so it would not notice that the ledger has lost some")
+	default:
+		d.ok("memory", "the ledger has all that this machine applied, up to event %d of %s", last.Seq, last.Time.UTC().Format(time.RFC3339))
+	}
 }
 
 func (d *doctor) checkSnapshot(ctx context.Context, l *Ledger, head uint64) {
@@ -358,7 +380,7 @@ func (d *doctor) checkKey(l *Ledger) {
 	_, err := l.privateKey()
 	switch {
 	case errors.Is(err, ErrNoKey):
-		d.fault(Warning, "key", err, "")
+		d.fault(Warning, "key", err, "what happens here is signed by a machine that has the key")
 		return
 	case err != nil:
 		d.fault(Problem, "key", err, "restore the key from a copy")

@@ -70,6 +70,24 @@ func program(t *testing.T, name, script string) string {
 	return path
 }
 
+// Whoever follows the advice to commit changes must not commit a box: it has secrets.
+func TestDoctorIgnoresTheBox(t *testing.T) {
+	p := newPatient(t)
+	if err := os.Remove(filepath.Join(p.dir, ".gitignore")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{p.dir, filepath.Join(p.project, "part", FolderName)} {
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "cluster.secret"), []byte("secret"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, check := range Doctor(t.Context(), p.opts) {
+		if check.Name == "changes" && check.Health != Healthy {
+			t.Errorf("%+v", check)
+		}
+	}
+}
+
 func TestDoctorHealthyBox(t *testing.T) {
 	p := newPatient(t)
 	var names []string

@@ -13,11 +13,12 @@ import (
 const followAtOnce = 256
 
 // Follow calls f with batches of the events after a sequence, old and new, until ctx is done and f has got everything that was written by then, or
-// until the engine is closed. The engine's state includes the events of each batch. Follow returns the first error of f or of the ledger.
+// until the engine is closed. The engine's state includes the events of each batch. Follow returns the first error of f or of the ledger. While the
+// journal is not available it waits, until ctx is done.
 func (b *Box) Follow(ctx context.Context, after uint64, f func([]signalbox.Event) error) error {
 	for {
 		over := ctx.Err() != nil
-		if err := b.ReadTo(context.WithoutCancel(ctx), &after, b.Engine.Tail().Seq, f); err != nil {
+		if err := b.ReadTo(ctx, &after, b.Engine.Tail().Seq, f); err != nil {
 			return err
 		}
 		if over {
@@ -33,10 +34,15 @@ func (b *Box) Follow(ctx context.Context, after uint64, f func([]signalbox.Event
 	}
 }
 
-// ReadTo calls f with the events after *after, up to tail, and advances *after.
+// ReadTo calls f with the events after *after, up to tail, and advances *after. If ctx is done it does not stop reading, but no longer waits for a
+// journal that is not available.
 func (b *Box) ReadTo(ctx context.Context, after *uint64, tail uint64, f func([]signalbox.Event) error) error {
 	for *after < tail {
-		events, err := b.Journal.Read(ctx, *after, int(min(tail-*after, followAtOnce)))
+		var events []signalbox.Event
+		err := b.Engine.WhenAvailable(ctx, func() (err error) {
+			events, err = b.Journal.Read(context.WithoutCancel(ctx), *after, int(min(tail-*after, followAtOnce)))
+			return err
+		})
 		if err != nil {
 			return err
 		}

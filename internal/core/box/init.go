@@ -1,6 +1,7 @@
 package box
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,11 +10,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
-	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 )
@@ -29,14 +30,38 @@ type InitResult struct {
 // Init creates a box in the folder dir: the folder, its .gitignore, a commented configuration, a signing key, and a ledger whose
 // first event opens the box. It completes an interrupted Init. If the box exists, Init returns an error and changes nothing.
 func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, error) {
+	journal, hadLedger := "", (&Ledger{Dir: dir}).wasUsed()
+	if opts != nil {
+		journal = opts.Journal
+	}
+	if hadLedger && journal != "" {
+		return nil, boxExists(dir)
+	}
+	if journal != "" && journal != config.JournalCluster { // the caller has named the address
+		named := *opts
+		named.Connect = nil
+		opts = &named
+	}
+	if err := checkUnused(ctx, dir, journal, opts); err != nil {
+		return nil, err
+	}
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
-	l, err := openLedger(ctx, dir, opts, &sqlite.Options{Create: !(&Ledger{Dir: dir}).hadLedger()})
+	if journal != "" {
+		if err := setJournal(dir, journal); err != nil {
+			return nil, err
+		}
+	}
+	how := create
+	if hadLedger {
+		how = readWrite
+	}
+	l, err := openLedger(ctx, dir, opts, how)
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBox(ctx, l)
+	b, err := newBox(ctx, l, l.openForgetfulEngine) // its id, which the memory needs, is not known yet
 	if err != nil {
 		return nil, err
 	}
@@ -67,17 +92,50 @@ func Init(ctx context.Context, dir, actor string, opts *Options) (*InitResult, e
 		}
 		return nil, err
 	}
-	// If Init is interrupted before this, the next command that signs does it.
+	// If Init is interrupted before this, the next command that writes does it.
+	if err := b.remember(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := b.Sign(ctx); err != nil {
 		return nil, err
 	}
 	return &InitResult{dir, id, public, keyFile}, nil
 }
 
+// checkUnused returns an error if a journal outside the folder dir cannot be used or has a box already, so that Init changes nothing.
+func checkUnused(ctx context.Context, dir, journal string, opts *Options) error {
+	if journal == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(dir, config.FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte(config.Template), nil
+	}
+	if err == nil {
+		_, err = config.SetJournal(text, journal)
+	}
+	if err != nil || journal == config.JournalSQLite || journal == config.JournalCluster {
+		return err
+	}
+	l, err := openLedgerAt(ctx, dir, journal, opts, readWrite)
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if l.ID() == "" {
+		return nil
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s already has a box, %s", journal, l.ID()),
+		Hint: "to use that box on this machine, set journal in .signalbox/signalbox.yaml; for another box in the same database, name another schema"}
+}
+
 func makeFolder(dir string) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = createIfMissing(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n")
+		err = protectFolder(dir)
 	}
 	if err == nil {
 		err = createIfMissing(filepath.Join(dir, config.FileName), config.Template)
@@ -89,12 +147,47 @@ func makeFolder(dir string) error {
 	return nil
 }
 
+// protectFolder keeps a box out of commits, and other users out of it: it has secrets.
+func protectFolder(dir string) error {
+	if err := createIfMissing(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n"); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 || runtime.GOOS == "windows" {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
+// protectHandmade protects the folder of a box that was made by hand, as on a machine of a cluster. Only the name says that a folder without a
+// ledger is that of a box: --box can name any folder.
+func protectHandmade(dir string) error {
+	if path, err := filepath.Abs(dir); err != nil || filepath.Base(path) != FolderName || !isFolder(path) {
+		return nil
+	}
+	return protectFolder(dir)
+}
+
 // createIfMissing creates a file atomically, unless it exists.
 func createIfMissing(name, text string) error {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return durable.Replace(name, []byte(text), 0o600)
+}
+
+// setJournal changes where the ledger is in the configuration of a box.
+func setJournal(dir, journal string) error {
+	name := filepath.Join(dir, config.FileName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	changed, err := config.SetJournal(text, journal)
+	if err != nil || bytes.Equal(changed, text) {
+		return err
+	}
+	return durable.Replace(name, changed, 0o600)
 }
 
 func boxExists(dir string) error {

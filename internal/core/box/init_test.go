@@ -11,7 +11,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -100,11 +99,11 @@ func interruptedInit(t *testing.T, dir string, steps int) {
 	if steps == 2 {
 		return
 	}
-	l, err := openLedger(t.Context(), dir, nil, &sqlite.Options{Create: true})
+	l, err := openLedger(t.Context(), dir, nil, create)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBox(t.Context(), l)
+	b, err := newBox(t.Context(), l, l.openForgetfulEngine)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,5 +224,49 @@ func TestInitInvalidFolder(t *testing.T) {
 func TestNewID(t *testing.T) {
 	if a, b := NewID("s"), NewID("s"); a == b || signalbox.CheckID(a) != nil || !strings.HasPrefix(a, "s-") {
 		t.Errorf("ids %s and %s", a, b)
+	}
+}
+
+// A folder that was made by hand gets what Init gives to one, whichever of the two commands is first. Other folders are left as they are.
+func TestHandmadeFolder(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no modes of files")
+	}
+	open := func(dir string) error {
+		b, err := Open(t.Context(), dir, nil)
+		if err == nil {
+			b.Close()
+		}
+		return err
+	}
+	create := func(dir string) error {
+		_, err := Init(t.Context(), dir, "ann", &Options{KeyFile: filepath.Join(t.TempDir(), "key")})
+		return err
+	}
+	for name, test := range map[string]struct {
+		folder string
+		use    func(dir string) error
+		mode   os.FileMode
+	}{
+		"created":       {FolderName, create, 0o700},
+		"opened":        {FolderName, open, 0o700},
+		"another named": {"project", open, 0o755},
+	} {
+		dir := filepath.Join(t.TempDir(), test.folder)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := test.use(dir)
+		info, statErr := os.Stat(dir)
+		if statErr != nil {
+			t.Fatal(statErr)
+		}
+		_, ignoreErr := os.Stat(filepath.Join(dir, ".gitignore"))
+		if ignored := ignoreErr == nil; info.Mode().Perm() != test.mode || ignored != (test.mode == 0o700) {
+			t.Errorf("%s: mode %o, ignored %t, want %o (%v)", name, info.Mode().Perm(), ignored, test.mode, err)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/durable"
 	"signalbox/ledger"
 )
@@ -27,12 +28,12 @@ func (l *Ledger) keyFile(id string) (string, error) {
 	if l.options.KeyFile != "" {
 		return l.options.KeyFile, nil
 	}
-	dir, err := os.UserConfigDir()
+	dir, err := config.UserFolder()
 	if err != nil {
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("there is no folder for the signing key: %w", err),
 			Hint: "set SIGNALBOX_KEY to a file outside all workspaces"}
 	}
-	return filepath.Join(dir, "signalbox", "keys", id+".key"), nil
+	return filepath.Join(dir, "keys", id+".key"), nil
 }
 
 var errKeyExists = errors.New("a key is never overwritten")

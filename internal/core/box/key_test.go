@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/core/rules"
 )
 
@@ -84,11 +83,11 @@ func TestIsOurs(t *testing.T) {
 	if err := makeFolder(forged.dir); err != nil {
 		t.Fatal(err)
 	}
-	l, err := openLedger(t.Context(), forged.dir, nil, &sqlite.Options{Create: true})
+	l, err := openLedger(t.Context(), forged.dir, nil, create)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := newBox(t.Context(), l)
+	b, err := newBox(t.Context(), l, l.openForgetfulEngine)
 	if err == nil {
 		_, err = b.Engine.Do(t.Context(), rules.OpenBox{Box: k.made.ID, Actor: "eve"})
 	}

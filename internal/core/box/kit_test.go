@@ -3,6 +3,7 @@ package box
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,9 +21,33 @@ import (
 const childVariable = "BOX_TEST_INIT"
 
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerVariable); dir != "" {
+		if err := writeElsewhere(dir); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir := os.Getenv(childVariable)
+	if child := os.Getenv(migrateVariable); child != "" {
+		var move killedMove
+		err := json.Unmarshal([]byte(child), &move)
+		if err == nil {
+			err = move.run()
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
 	if dir == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		if err := database.Stop(); err != nil {
+			fmt.Println(err)
+			code = max(code, 1)
+		}
+		os.Exit(code)
 	}
 	if _, err := Init(context.Background(), dir, "ann", nil); err != nil {
 		fmt.Println(err)

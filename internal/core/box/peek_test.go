@@ -56,7 +56,7 @@ func TestPeek(t *testing.T) {
 	peek := func() (found bool) {
 		t.Helper()
 		before := files(t, dir)
-		if err := Peek(ctx, dir, func(s *rules.State) { _, found = s.Work("w") }); err != nil {
+		if err := Peek(ctx, dir, nil, func(s *rules.State) { _, found = s.Work("w") }); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(before, files(t, dir)); diff != "" {
@@ -75,10 +75,10 @@ func TestPeek(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := Peek(ended, dir, func(*rules.State) { t.Error("it looked") }); !errors.Is(err, context.Canceled) {
+	if err := Peek(ended, dir, nil, func(*rules.State) { t.Error("it looked") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end of the context: %v", err)
 	}
-	if err := Peek(ctx, t.TempDir(), func(*rules.State) { t.Error("it looked") }); err == nil {
+	if err := Peek(ctx, t.TempDir(), nil, func(*rules.State) { t.Error("it looked") }); err == nil {
 		t.Error("a folder without a box")
 	}
 }

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/durable"
 	"signalbox/ledger"
 )
@@ -45,6 +45,8 @@ type RestoreResult struct {
 	Missing []signalbox.Hash
 	// Forgotten is the file to which the signer's last checkpoint was moved, "" if it was not.
 	Forgotten string
+	// Journal is where the ledger of the box was when it was backed up, if that was not a file. The restored box has it in a file.
+	Journal string
 	// Config is why the restored configuration is not valid, nil if it is.
 	Config error
 }
@@ -123,7 +125,7 @@ func restoreError(err error) error {
 
 // restoreTo builds the box in the folder temp and, when everything is verified, renames it to dir.
 func restoreTo(ctx context.Context, from io.Reader, temp, dir string, opts *RestoreOptions) (*RestoreResult, error) {
-	l, err := openLedger(ctx, temp, &opts.Options, &sqlite.Options{Create: true})
+	l, err := openLedgerAt(ctx, temp, config.JournalSQLite, &opts.Options, create)
 	if err != nil {
 		return nil, err
 	}
@@ -135,15 +137,22 @@ func restoreTo(ctx context.Context, from io.Reader, temp, dir string, opts *Rest
 	if err == nil {
 		err = makeFolder(temp) // the files that every box has
 	}
+	was := ""
+	if err == nil {
+		was, err = makeLocal(temp)
+	}
 	var s *signer
 	if err == nil {
 		s, err = u.verify(ctx, opts)
+	}
+	if err == nil {
+		err = l.remember(ctx)
 	}
 	if err = errors.Join(err, l.Close()); err != nil {
 		return nil, err
 	}
 	restored := &RestoreResult{Dir: dir, Box: u.manifest.Box, Events: u.manifest.Events, Head: u.manifest.Head, Blobs: len(u.blobs),
-		KeyFile: s.file, KeyHere: s.public != "", Missing: u.missing}
+		KeyFile: s.file, KeyHere: s.public != "", Missing: u.missing, Journal: was}
 	if u.signed != nil {
 		restored.Signed = u.signed.Size
 	}
@@ -152,6 +161,31 @@ func restoreTo(ctx context.Context, from io.Reader, temp, dir string, opts *Rest
 	}
 	_, restored.Config = config.Load(dir)
 	return restored, nil
+}
+
+// setAside is the file with a configuration that cannot be changed automatically.
+const setAside = "signalbox-backup.yaml"
+
+// makeLocal changes the configuration of a restored box so that its ledger is in a file, and returns where it was. The database that the backup names may be in
+// use: the restored box must not continue there. A configuration that cannot be changed is set aside.
+func makeLocal(dir string) (was string, err error) {
+	name := filepath.Join(dir, config.FileName)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	if was, err = config.ReadJournal(dir); err == nil && was == config.JournalSQLite {
+		return "", nil
+	}
+	if err == nil {
+		if local, err := config.WithoutJournal(text); err == nil {
+			return was, durable.Replace(name, local, 0o600)
+		}
+	}
+	if err := durable.Replace(filepath.Join(dir, setAside), text, 0o600); err != nil {
+		return "", err
+	}
+	return cmp.Or(was, "a place that cannot be read"), durable.Replace(name, []byte(config.Template), 0o600)
 }
 
 // install renames the complete box to its final name. It moves the signer's last checkpoint aside first, so that an interrupted

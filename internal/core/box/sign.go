@@ -33,7 +33,7 @@ type Checkpoint struct {
 }
 
 // Sign signs a checkpoint of the ledger, or returns the last one if there are no new events. It first verifies that the ledger
-// continues what was signed before; if not, it signs nothing.
+// continues what was signed before; if not, it signs nothing, and the engine stops writing.
 func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	private, err := b.privateKey()
 	if err != nil {
@@ -60,7 +60,11 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	}
 	tail := b.Engine.Tail()
 	for _, last := range signed {
-		if err := b.checkExtends(ctx, last, &tail); err != nil {
+		err := b.checkExtends(ctx, last, &tail)
+		if signalbox.CodeOf(err) == signalbox.CodeUnverified {
+			b.Engine.Stop(err)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -82,12 +86,12 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 // lockTimeout is how long a signer waits for another one.
 const lockTimeout = 10 * time.Second
 
-func (b *Box) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
+func (l *Ledger) lockCheckpoint(ctx context.Context) (*durable.Lock, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
-	lock, err := durable.Acquire(ctx, b.file(checkpointLockName))
+	lock, err := durable.Acquire(ctx, l.file(checkpointLockName))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("another process has locked %s for %s", b.file(checkpointLockName), lockTimeout),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("another process has locked %s for %s", l.file(checkpointLockName), lockTimeout),
 			Hint: "stop the process that hangs, then run signalbox ledger checkpoint"}
 	}
 	return lock, err

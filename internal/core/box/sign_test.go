@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -62,6 +63,12 @@ func TestTruncatedLedgerIsNotSigned(t *testing.T) {
 	k.tamper(t, "DELETE FROM events WHERE seq > 3")
 	_, err := Open(t.Context(), k.dir, k.opts)
 	checkCode(t, err, signalbox.CodeUnverified)
+	if !strings.Contains(err.Error(), "event 4 is missing: this machine has applied it, but the ledger ends at event 3") {
+		t.Errorf("open: %v", err)
+	}
+	k.remove(t, applied.FileName) // on a machine that has not applied it
+	_, err = Open(t.Context(), k.dir, k.opts)
+	checkCode(t, err, signalbox.CodeUnverified)
 	if !strings.Contains(err.Error(), "truncated: it has 3 events, but 4 were signed") {
 		t.Errorf("open: %v", err)
 	}
@@ -81,6 +88,8 @@ func TestTruncatedLedgerIsNotSigned(t *testing.T) {
 	b := k.open(t)
 	k.put(t, checkpointName, string(last.Signed))
 	checkNotSigned(t, k, b, "truncated")
+	_, err = b.Engine.Do(t.Context(), rules.OpenWork{Work: "t4", Actor: "ann"}) // nor written to
+	checkCode(t, err, signalbox.CodeUnverified)
 }
 
 // A ledger with replaced events and correct hashes, such as a copy that diverged, is not signed.

@@ -380,7 +380,11 @@ func (u *unpacker) checkComplete(ctx context.Context) error {
 	if u.tail.Seq != u.manifest.Events || u.tail.Hash != u.manifest.Head {
 		return badBackup("it has %d events, but according to %s it has %d, or another last event", u.tail.Seq, manifestEntry, u.manifest.Events)
 	}
-	if id := u.l.readID(ctx); id != u.manifest.Box {
+	id, err := u.l.readID(ctx)
+	if err != nil {
+		return err
+	}
+	if id != u.manifest.Box {
 		return badBackup("its first event opens the box %q, but %s has %q", id, manifestEntry, u.manifest.Box)
 	}
 	for _, digest := range u.refs.blobs {

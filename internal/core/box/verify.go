@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
@@ -22,6 +23,8 @@ type VerifyOptions struct {
 	NoBlobs bool
 	// Progress, if not nil, is called from time to time with the number of events verified and the total.
 	Progress func(done, total uint64)
+
+	part bool // the ledger is a copy that is not complete, so do not compare it with what this machine applied
 }
 
 // Verified is the result of Verify.
@@ -30,6 +33,8 @@ type Verified struct {
 	// Blobs is what was found about blobs, nil if they were not checked: because of NoBlobs, or because the events are not valid. If
 	// a blob is missing or altered, OK is false, FirstBad is the event that refers to the first such blob, and all Events are valid.
 	Blobs *BlobReport
+	// Lost is which events that this machine applied the ledger has lost, nil if none. Then OK is false.
+	Lost *applied.Lost
 	// NotReplayed is why the rules could not be applied to all events, nil if they were.
 	NotReplayed error
 	// Hint is what to do if the problem is not an event.
@@ -39,7 +44,14 @@ type Verified struct {
 // Verify checks the whole ledger, against a checkpoint if there is one, and the blobs that its events refer to. Problems with the
 // ledger are in the result; the error is for what could not be read.
 func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, error) {
-	// The checkpoint comes first, because other processes may append and sign meanwhile.
+	// What was signed and applied comes first, because other processes may append, sign and apply meanwhile.
+	var (
+		lost      *applied.Lost
+		badMemory error
+	)
+	if !opts.part {
+		lost, badMemory = l.Lost(ctx)
+	}
 	checkpoint, badCheckpoint := l.checkpointToVerify(opts)
 	if badCheckpoint != nil && signalbox.CodeOf(badCheckpoint) != signalbox.CodeUnverified {
 		return Verified{}, badCheckpoint
@@ -50,6 +62,11 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 	}
 	if err != nil {
 		return Verified{}, err
+	}
+	if lost != nil || checkpoint != nil && checkpoint.Size > head { // perhaps not because it was truncated
+		if err := l.checkNotMoved(ctx); err != nil {
+			return Verified{}, err
+		}
 	}
 	passes := uint64(3)
 	if opts.NoBlobs {
@@ -70,6 +87,9 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 		v.OK, v.Reason = false, badCheckpoint.Error()
 		v.Hint = "compare the checkpoint and the key with your own copies: one of them belongs to another box, or was edited"
 	}
+	if v.Lost = lost; err == nil {
+		err = recordLoss(&v, badMemory, head)
+	}
 	if err == nil && v.OK && !opts.NoBlobs {
 		v.Blobs, err = l.verifyBlobs(ctx, report.Events, redacted, scaleProgress(opts.Progress, 2, passes, head))
 	}
@@ -78,7 +98,35 @@ func (l *Ledger) Verify(ctx context.Context, opts VerifyOptions) (Verified, erro
 		v.OK, v.FirstBad, v.Reason = false, first.Event, v.Blobs.reason(first)
 		v.Hint = "the events are valid, but what they refer to was removed or changed: keep the box unchanged for the investigation, and restore a backup elsewhere"
 	}
+	if err == nil && v.OK {
+		err = l.checkStillThere(ctx, &v)
+	}
 	return v, err
+}
+
+// checkStillThere records in the report that the ledger lost events while it was verified: then the later passes read fewer of them.
+func (l *Ledger) checkStillThere(ctx context.Context, v *Verified) error {
+	head, err := l.Journal.Head(ctx)
+	if err == nil && head < v.Events {
+		v.OK, v.FirstBad, v.Reason = false, head+1, fmt.Sprintf("the ledger was truncated while it was verified: it ended at event %d", v.Events)
+	}
+	return err
+}
+
+// recordLoss records in the report that events are lost, or that the memory of applied events belongs to another box. What is wrong with
+// the events themselves stays the reason, if there is something.
+func recordLoss(v *Verified, badMemory error, head uint64) error {
+	switch {
+	case signalbox.CodeOf(badMemory) == signalbox.CodeUnverified && v.OK:
+		v.OK, v.Reason, v.Hint = false, badMemory.Error(), signalbox.HintOf(badMemory)
+	case v.Lost != nil && v.OK:
+		v.OK, v.FirstBad, v.Reason, v.Hint = false, v.Lost.First, v.Lost.Error(), applied.Hint
+	case v.Lost != nil && v.Hint == "" && v.FirstBad > head: // it only ends too early: the checkpoint signed what is lost, too
+		v.Hint = applied.Hint
+	case badMemory != nil && v.OK:
+		return badMemory
+	}
+	return nil
 }
 
 // checkOlder compares the ledger with the smaller of the box's own two checkpoints, if they differ.
@@ -90,7 +138,7 @@ func (l *Ledger) checkOlder(ctx context.Context, public string, v *Verified) err
 		}
 	}
 	found, err := l.checkpoints(public)
-	if err != nil || len(found) < 2 || found[0].Checkpoint == *v.Checkpoint {
+	if err != nil || len(found) < 2 || v.Checkpoint == nil || found[0].Checkpoint == *v.Checkpoint { // without one, these were signed meanwhile
 		return err
 	}
 	_, err = l.treeFor(ctx, found[0])
@@ -130,7 +178,7 @@ func (l *Ledger) replay(ctx context.Context, v *Verified, progress func(uint64))
 	case errors.As(err, &impossible):
 		v.OK, v.FirstBad, v.Reason = false, impossible.Seq, impossible.Error()
 	case errors.Is(err, engine.ErrSnapshotDiffers):
-		v.OK, v.Reason = false, err.Error()+": remove "+l.file("snapshot")
+		v.OK, v.Reason = false, err.Error()+": remove "+l.file(snapshotName)
 		v.Hint = "the events are valid; without the snapshot, the state is computed from them again"
 	case errors.Is(err, rules.ErrNewer): // needs a newer signalbox
 		v.NotReplayed = err

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -56,6 +58,24 @@ func TestVerifyWithoutACheckpoint(t *testing.T) {
 	k.forget(t)
 	if report := verify(t, k, VerifyOptions{}); !report.OK || report.Checkpoint != nil {
 		t.Errorf("report %+v, want one that claims no checkpoint", report)
+	}
+}
+
+// Another process signs the first checkpoint of this machine while the ledger is verified.
+func TestVerifyWhileTheFirstCheckpointIsSigned(t *testing.T) {
+	k := history(t)
+	k.remove(t, checkpointName)
+	k.forget(t)
+	b := k.open(t)
+	signed := false
+	report := verify(t, k, VerifyOptions{Progress: func(uint64, uint64) {
+		if !signed {
+			sign(t, b)
+			signed = true
+		}
+	}})
+	if !report.OK || report.Checkpoint != nil || !signed {
+		t.Errorf("report %+v, signed %t", report, signed)
 	}
 }
 
@@ -264,5 +284,52 @@ func TestInitMissingLedger(t *testing.T) {
 	checkCode(t, err, signalbox.CodeUnverified)
 	if k.read(t, publicKeyName) != key {
 		t.Error("the public key of the lost ledger is gone")
+	}
+}
+
+// shrinking is a journal that loses its last event when the snapshot is loaded, which happens before the events are replayed.
+type shrinking struct {
+	journal.Journal
+	lost bool
+}
+
+func (j *shrinking) LoadSnapshot(ctx context.Context) (journal.Snapshot, error) {
+	j.lost = true
+	return journal.Snapshot{}, journal.ErrNoSnapshot
+}
+
+func (j *shrinking) Head(ctx context.Context) (uint64, error) {
+	head, err := j.Journal.Head(ctx)
+	if j.lost {
+		head--
+	}
+	return head, err
+}
+
+func (j *shrinking) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	events, err := j.Journal.Read(ctx, after, limit)
+	if head, _ := j.Head(ctx); j.lost && uint64(len(events)) > head-min(head, after) {
+		events = events[:head-min(head, after)]
+	}
+	return events, err
+}
+
+// A ledger that loses events while it is verified is not intact, although all that is read is.
+func TestVerifyWhileEventsAreLost(t *testing.T) {
+	k := newKit(t)
+	k.writeAndSign(t, "w1", "w2")
+	l, err := OpenLedger(t.Context(), k.dir, k.opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	head, err := l.Journal.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Journal = &shrinking{Journal: l.Journal}
+	v, err := l.Verify(t.Context(), VerifyOptions{})
+	if err != nil || v.OK || v.FirstBad != head || !strings.Contains(v.Reason, "truncated while it was verified") {
+		t.Errorf("%+v, %v", v, err)
 	}
 }

@@ -49,7 +49,7 @@ func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) [
 
 // projectFiles returns the files of the project that a new worktree has, or all of them if there are no worktrees.
 func projectFiles(ctx context.Context, c *config.Config, root string) fs.FS {
-	if c.Workspace != config.WorkspaceShared {
+	if !c.Workspace.Shared() {
 		if committed, err := committedFiles(ctx, root); err == nil {
 			return committed
 		}

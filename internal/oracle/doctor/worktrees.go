@@ -24,7 +24,7 @@ func worktrees(ctx context.Context, c *config.Config, root, dir string) (found [
 				Fix: "write a smaller number, or end programs that listen on many ports"})
 		}
 	}
-	if c.Workspace == config.WorkspaceShared {
+	if c.Workspace.Shared() {
 		return found // there are none
 	}
 	if err := crew.CheckDelivery(ctx, c, root); err != nil {

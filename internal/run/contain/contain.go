@@ -34,6 +34,10 @@ const NestedVariable = "SIGNALBOX_SANDBOX"
 type Host struct {
 	Home    string
 	Environ []string // without signalbox's own variables
+	// KeyFile is the file with the key that signs checkpoints, if the environment names one.
+	KeyFile string
+	// Own is the folder with signalbox's keys and what the user trusts; "" means that there is none.
+	Own string
 	// Root reports whether the user is root. Then files that only root may read must be left out.
 	Root bool
 	// Nested reports whether this process is in a sandbox itself. The programs that it starts have the same one.
@@ -43,7 +47,8 @@ type Host struct {
 // ThisHost returns the machine and the user of this process.
 func ThisHost() Host {
 	home, _ := os.UserHomeDir() // without one, there is nothing in it
-	return Host{Home: home, Environ: process.Environ(), Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != "" && sandbox.Contained()}
+	own, _ := config.UserFolder()
+	return Host{Home: home, Environ: process.Environ(), KeyFile: keyFile(), Own: own, Root: os.Geteuid() == 0, Nested: os.Getenv(NestedVariable) != "" && sandbox.Contained()}
 }
 
 // Site is where programs run.
@@ -72,6 +77,7 @@ type Program struct {
 	dir      string // the folder that it works in
 	temp     string // its folder for temporary files, "" without one of its own
 	box      string // the folder of the box, which is not part of a working copy
+	own      string // signalbox's own folder, if it must exist so that it can be hidden
 	copies   []copied
 	links    []linked
 	locks    string   // a folder of the user with a lock for each login
@@ -192,11 +198,11 @@ func (b *builder) decide() {
 	b.write("named in the configuration", b.own.Write...)
 	b.grant("named in the configuration", false, b.own.Read)
 	p := b.p
-	p.Base = filterEnviron(b.Environ, slices.Concat(general, b.pass))
+	p.Base = b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, b.pass)))
 	if !b.restricted() {
 		p.Policy = &sandbox.Policy{Mode: sandbox.Off, Network: sandbox.Network{}, Limits: p.Policy.Limits}
 		p.Grants, p.home, p.copies, p.links = nil, "", nil, nil
-		p.Base = filterEnviron(b.Environ, slices.Concat(general, places, b.pass))
+		p.Base = b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, places, b.pass)))
 		return
 	}
 	p.Env = append(p.Env, NestedVariable+"=1", "GIT_OPTIONAL_LOCKS=0") // git status would like to change the index
@@ -213,6 +219,7 @@ func (b *builder) decide() {
 	p.Policy.Write = b.outermost(p.Policy.Write, nil)
 	p.Policy.Read = b.outermost(p.Policy.Read, p.Policy.Write)
 	b.hide()
+	b.hideCredentials()
 }
 
 // outermost returns the paths in order, without those that are in another of them or in one of the others. What is in a private folder

@@ -18,7 +18,7 @@ func (p *Program) Prepare() error {
 	if p.Policy == nil {
 		return nil
 	}
-	for _, folder := range []string{p.home, p.Policy.Temp} {
+	for _, folder := range []string{p.home, p.Policy.Temp, p.own} {
 		if folder == "" {
 			continue
 		}

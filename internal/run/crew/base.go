@@ -2,8 +2,10 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -27,6 +29,12 @@ func (c *Crew) observeBase(ctx context.Context, start bool) {
 
 // observe completes an observation of the base, and records it. The caller holds baseMu.
 func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
+	if c.transport != nil {
+		if err := c.sync(ctx, seen); err != nil && ctx.Err() == nil {
+			c.warnOnce("cannot bring the base branch and the ledger together; trying again: " + detail(err))
+		}
+		return
+	}
 	repo := c.project.Repo
 	known := c.knownBase() // before looking, so that the rules can tell whether a merge was recorded meanwhile
 	now, err := repo.BaseCommit(ctx)
@@ -40,7 +48,7 @@ func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 		}
 		_, err = c.box.Engine.Do(ctx, seen)
 	}
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
 		c.log.Warn("cannot look at the base branch", "error", detail(err))
 	}
 }
@@ -61,6 +69,9 @@ func (c *Crew) noteTeam(ctx context.Context, base string) {
 // restoreBranch puts the branch of the session's task back on the commit that counts, and records if somebody moved it elsewhere. What
 // counts is on the ledger, so a failure is only logged.
 func (s *session) restoreBranch(ctx context.Context, commit string, expected ...string) {
+	if !s.hasLatest() { // what is here, if anything, is old
+		return
+	}
 	tree, err := s.crew.project.Repo.Open(ctx, s.work)
 	if err == nil {
 		found := ""

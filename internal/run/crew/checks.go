@@ -26,9 +26,7 @@ func (s *session) check(ctx context.Context) (err error) {
 	w, repo := s.workItem(), s.crew.project.Repo
 	dir, commit, base, changed := s.crew.project.Root, "", "", []string(nil)
 	if repo != nil {
-		if base = s.crew.knownBase(); base == "" {
-			base, err = repo.BaseCommit(ctx)
-		}
+		base, err = s.crew.base(ctx)
 		commit = base
 	}
 	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
@@ -38,11 +36,18 @@ func (s *session) check(ctx context.Context) (err error) {
 		}
 		commit, changed, conflict, err = s.commitToCheck(ctx, base)
 		if err == nil && conflict != nil {
-			_, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: *conflict})
-			return asLeaseLost(err)
+			_, err := s.reportConflictFound(ctx, *conflict)
+			return err
 		}
 	}
 	if err != nil {
+		return err
+	}
+	owner := s.work
+	if w.Task.Kind == rules.KindBaseline {
+		owner = ""
+	}
+	if err := s.crew.publish(ctx, owner, commit); err != nil {
 		return err
 	}
 	if repo != nil && len(s.crew.box.Config.Checks) > 0 {
@@ -123,6 +128,10 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 		saved, err = s.saveByHand(ctx)
 	} else {
 		saved = t.Saved.Commit
+		err = s.crew.obtain(ctx, s.work, saved)
+	}
+	if err == nil && t.Conflict != nil {
+		err = s.crew.obtain(ctx, s.work, t.Conflict.Commit, t.Conflict.Base, t.Conflict.Draft)
 	}
 	if err != nil {
 		return "", nil, nil, err
@@ -158,6 +167,10 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 
 // saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person may have done the work.
 func (s *session) saveByHand(ctx context.Context) (string, error) {
+	if !s.crew.project.Repo.HasTree(s.work) && s.crew.transport != nil {
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the work was done by hand on another machine, and is not saved"),
+			Hint: "start signalbox there, with the role ci"}
+	}
 	tree, err := s.crew.project.Repo.Open(ctx, s.work)
 	if err != nil {
 		return "", err
@@ -192,6 +205,8 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 		Environments: environmentsOf(c),
 		Env:          []string{"SIGNALBOX_WORK=" + s.work},
 		Contain:      s.containCheck(dir),
+		Grace:        s.crew.box.Config.Grace,
+		Started:      s.endWithLease,
 		Register: func(name string, id process.ID) (func(), error) {
 			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
 		},
@@ -209,11 +224,11 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 	}
 	var failed strings.Builder
 	for _, r := range results {
-		output, err := s.crew.put(r.Output)
+		output, err := s.put(r.Output)
 		if err != nil {
 			return nil, body, err
 		}
-		recorded, err := s.crew.recordedPolicy(r.Sandbox)
+		recorded, err := s.recordedPolicy(r.Sandbox)
 		if err != nil {
 			return nil, body, err
 		}
@@ -228,7 +243,7 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 		rows = append(rows, row)
 	}
 	if failed.Len() > 0 {
-		body, err = s.crew.put([]byte(failed.String()))
+		body, err = s.put([]byte(failed.String()))
 	}
 	return rows, body, err
 }

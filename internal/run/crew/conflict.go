@@ -42,8 +42,8 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 	case err != nil || conflict == nil && c == nil:
 		return err
 	case conflict == nil:
-		_, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: rules.Conflict{Commit: c.Commit, Base: base}})
-		return asLeaseLost(err)
+		_, err := s.reportConflictFound(ctx, rules.Conflict{Commit: c.Commit, Base: base})
+		return err
 	}
 	found, err := s.describeConflict(ctx, conflict)
 	if err != nil {
@@ -52,10 +52,10 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 	if found.Draft, err = s.crew.project.Repo.Draft(ctx, conflict, s.crew.box.Config); err != nil {
 		return err
 	}
-	answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: *found})
+	answer, err := s.reportConflictFound(ctx, *found)
 	switch {
 	case err != nil:
-		return asLeaseLost(err)
+		return err
 	case answer.Lease == nil:
 		return fmt.Errorf("%w: the human is asked first", errLeaseLost)
 	}
@@ -124,8 +124,8 @@ func (s *session) reportConflict(ctx context.Context, conflict *workspace.Confli
 	if err != nil {
 		return err
 	}
-	_, err = s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: *found})
-	return asLeaseLost(err)
+	_, err = s.reportConflictFound(ctx, *found)
+	return err
 }
 
 // describeConflict returns a conflict as the ledger records it, with a description for the author and for people.
@@ -145,6 +145,6 @@ func (s *session) describeConflict(ctx context.Context, e *workspace.ConflictErr
 			fmt.Fprintf(&b, "- %s\n", text.OneLine(commit))
 		}
 	}
-	body, err := s.crew.put([]byte(b.String()))
+	body, err := s.put([]byte(b.String()))
 	return &rules.Conflict{Commit: e.Ours, Base: e.Theirs, Files: e.Files, Submodules: e.Submodules, Body: body}, err
 }

@@ -159,7 +159,7 @@ func containCheck(site contain.Site, work, dir string, ports contain.Ports) func
 }
 
 // recordedPolicy returns what the ledger records about a policy, and stores the policy.
-func (c *Crew) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
+func (s *session) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
 	if !p.Restricted() {
 		return rules.Sandbox{Mode: string(sandbox.Off)}, nil
 	}
@@ -167,8 +167,8 @@ func (c *Crew) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
 	if err != nil {
 		return rules.Sandbox{}, err
 	}
-	digest, err := c.put(text)
-	return rules.Sandbox{Mode: string(p.Mode), Network: p.Network.String(), Layers: c.support.String(), Policy: digest}, err
+	digest, err := s.put(text)
+	return rules.Sandbox{Mode: string(p.Mode), Network: p.Network.String(), Layers: s.crew.support.String(), Policy: digest}, err
 }
 
 // errTooLarge means that a working copy is larger than limits.tree.

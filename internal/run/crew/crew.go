@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,8 @@ type Options struct {
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
+	// machines means that other machines share the ledger, even if the configuration does not say so.
+	machines bool
 	// ports is the register of ports; "" means the user's.
 	ports string
 	// forge opens pull requests; nil means the one that the configuration names.
@@ -128,18 +131,24 @@ type Crew struct {
 	support sandbox.Support
 	remote  string      // the address that branches are pushed to; "" if none are
 	forge   forge.Forge // opens pull requests; nil if there are none
-	opts    Options
-	log     *slog.Logger
+	// transport brings commits to other machines; nil if the ledger is of this machine alone.
+	transport transport
+	machine   string // the name of this machine, "" if the ledger is of this machine alone
+	opts      Options
+	log       *slog.Logger
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
 	warned  map[string]bool // work that cannot be checked; used by the dispatching goroutine only
 	settled atomic.Bool     // it was said that the team's configuration has changed
+	// completed is how many tasks were completed when tidy last looked; used by the dispatching goroutine only.
+	completed int
 
 	// requestWaits is what open pull requests wait for, by task; used by the goroutine that looks at them only.
 	requestWaits map[string]requestWait
 
-	baseMu sync.Mutex // held while the base branch is looked at, or moved to that of the remote repository
+	baseMu   sync.Mutex // held while the base branch is looked at, or moved to that of the remote repository
+	noFollow time.Time  // until when the base branch is not moved to that of the ledger; guarded by baseMu
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -173,6 +182,9 @@ type Project struct {
 	Repo *workspace.Repo
 }
 
+// defaultActor is recorded for what a crew does that nobody is named for.
+const defaultActor = "crew"
+
 // FindProject returns the project in a folder, as the configuration says: a git repository with a worktree for each task, or one shared
 // folder. dir is the box's folder.
 func FindProject(ctx context.Context, c *config.Config, root, dir string) (Project, error) {
@@ -180,7 +192,7 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 	if err != nil {
 		return Project{}, err
 	}
-	if c.Workspace == config.WorkspaceShared {
+	if c.Workspace.Shared() {
 		return Project{Root: root}, nil
 	}
 	repo, err := workspace.Find(ctx, root, filepath.Join(dir, TreesFolder))
@@ -196,7 +208,7 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 // LocateProject returns the project in a folder, only to tell what its programs may do. Unlike FindProject it changes nothing.
 func LocateProject(ctx context.Context, c *config.Config, root string) (Project, error) {
 	root, err := filepath.Abs(root)
-	if err != nil || c.Workspace == config.WorkspaceShared {
+	if err != nil || c.Workspace.Shared() {
 		return Project{Root: root}, err
 	}
 	repo, err := workspace.Locate(ctx, root)
@@ -220,7 +232,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		c.opts.Roles = rules.DispatchRoles()
 	}
 	if c.opts.Actor == "" {
-		c.opts.Actor = "crew"
+		c.opts.Actor = defaultActor
 	}
 	if c.opts.delays == nil {
 		c.opts.delays = defaultDelays()
@@ -236,6 +248,9 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		return nil, err
 	}
 	c.support = process.Support()
+	if c.opts.machines || b.Config.ManyMachines() {
+		c.machine = machineName(b.Config)
+	}
 	if c.keyed() {
 		if err := CheckKeyed(b.Config, c.opts.Roles); err != nil {
 			return nil, err
@@ -244,8 +259,11 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	if err := c.findRemote(); err != nil {
 		return nil, err
 	}
+	if err := b.Engine.WhenAvailable(ctx, func() error { return c.findTransport(ctx) }); err != nil {
+		return nil, err
+	}
 	c.observeBase(ctx, true) // before the work of killed crews is released: somebody may have been at work
-	if err := c.reapOrphans(ctx); err != nil {
+	if err := b.Engine.WhenAvailable(ctx, func() error { return c.reapOrphans(ctx) }); err != nil {
 		return nil, err
 	}
 	if err := c.removeLeftovers(ctx); err != nil {
@@ -257,6 +275,16 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	}
 	c.owner = owner
 	return c, nil
+}
+
+// machineName returns the name of this machine among those that share the ledger: that of its node if they run the ledger themselves, otherwise its host name, which
+// is "" if it has none. The settings can name a cluster that the ledger is not in.
+func machineName(c *config.Config) string {
+	if c.Journal == config.JournalCluster {
+		return c.Cluster.Node
+	}
+	host, _ := os.Hostname()
+	return host
 }
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
@@ -312,9 +340,11 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 		busy := c.isBusy() // asked once: a session that ends from here on may have moved the base branch, and wakes the loop
 		if !busy {
 			c.observeBase(ctx, false)
+			c.tidy(ctx)
 		}
 		outcome, wake := c.status()
-		if c.isFinished(outcome, busy) {
+		unseen := c.transport != nil && c.box.Engine.Tail().Seq != seen // the base branch may be behind
+		if c.isFinished(outcome, busy) && !unseen {
 			return outcome, nil
 		}
 		if err := c.wait(ctx, seen, wake); err != nil {
@@ -389,8 +419,8 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		}
 		c.observeBase(ctx, false) // not for every event, because it starts git
 		secret := box.NewSecret()
-		answer, err := c.box.Engine.Do(ctx, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
-			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret), ByHand: c.checksByHand()})
+		answer, err := c.box.Engine.DoPatiently(ctx, nil, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
+			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret), ByHand: c.checksByHand(), Machine: c.machine})
 		if errors.Is(err, rules.ErrNothingToClaim) {
 			return nil
 		}
@@ -413,12 +443,14 @@ func (c *Crew) newSession() string {
 func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{crew: c, work: granted.Work, name: granted.Name, id: granted.Session, role: granted.Lease.Role, agent: granted.Agent, epoch: granted.Lease.Epoch,
-		expires: granted.Lease.Expires, secret: secret, cancel: cancel, wake: make(chan struct{}, 1), spending: make(chan struct{}, 1), messages: make(chan struct{}, 1)}
+		expires: granted.Lease.Expires, secret: secret, cancel: cancel, over: ctx.Done(), wake: make(chan struct{}, 1), spending: make(chan struct{}, 1), messages: make(chan struct{}, 1)}
+	s.leased, s.unlease = context.WithCancel(context.WithoutCancel(ctx))
 	c.mu.Lock()
 	c.sessions[s.id] = s
 	c.mu.Unlock()
 	c.running.Go(func() {
 		defer cancel(nil)
+		defer s.unlease()
 		s.run(ctx)
 		c.mu.Lock()
 		delete(c.sessions, s.id)
@@ -441,7 +473,7 @@ func (c *Crew) updateSessions() {
 			w, _ := state.Work(s.work)
 			switch {
 			case w.Lease == nil || w.Lease.Epoch != s.epoch:
-				s.cancel(errLeaseLost)
+				s.loseLease()
 			case w.Task != nil && w.Task.Parked != nil:
 				trySend(s.wake)
 			case state.Overspent(s.work, s.role, time.Now()) != "":

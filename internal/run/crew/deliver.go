@@ -92,6 +92,9 @@ func newForge(d config.Deliver, remote string) (forge.Forge, error) {
 func (s *session) deliver(ctx context.Context, how string) error {
 	repo, w := s.crew.project.Repo, s.workItem()
 	t := w.Task
+	if err := s.crew.obtain(ctx, s.work, t.Commit, t.Base); err != nil {
+		return err
+	}
 	if changed, err := repo.Changed(ctx, t.Base, t.Commit); err != nil {
 		return err
 	} else if len(changed) == 0 {
@@ -120,6 +123,9 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	if d.Commit, err = repo.DeliveryCommit(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit, Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
 		return err
 	}
+	if err := s.crew.publish(ctx, s.work, d.Commit); err != nil {
+		return err
+	}
 	if how != rules.DeliverBranch {
 		if err := s.push(ctx, t, &d); err != nil {
 			return err
@@ -133,6 +139,11 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	if _, err := s.submit(rules.ReportDelivery{Session: s.id, Epoch: s.epoch, Delivery: d}); err != nil {
 		return asLeaseLost(err)
 	}
+	if !s.hasLatest() && how == rules.DeliverBranch { // the branch is where its author worked, and must be here too
+		if err := repo.AddBranch(context.WithoutCancel(ctx), s.work, d.Commit); err != nil {
+			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error", detail(err))
+		}
+	}
 	s.removeCompleted(ctx)
 	return nil
 }
@@ -140,6 +151,9 @@ func (s *session) deliver(ctx context.Context, how string) error {
 // outdated returns why work must go back before it is delivered, "" if it need not: what it builds on has changed since the checks.
 func (s *session) outdated(ctx context.Context, t *rules.Task) (string, error) {
 	for _, below := range s.crew.stackedOn(s.work) {
+		if err := s.crew.obtain(ctx, workOf(below), below.Commit); err != nil {
+			return "", err
+		}
 		if current, err := s.crew.project.Repo.Contains(ctx, t.Commit, below.Commit); err != nil {
 			return "", err
 		} else if !current {
@@ -251,12 +265,23 @@ func (c *Crew) stackedOn(work string) (found []rules.Delivery) {
 	return found
 }
 
+// workOf returns the task whose work was delivered.
+func workOf(d rules.Delivery) string { return strings.TrimPrefix(d.Branch, workspace.Branch("")) }
+
 // startOf returns what the work of a task starts from and is compared with: a commit of the base branch, with the work of the tasks that it
 // depends on, if that was delivered and is not merged.
 func (c *Crew) startOf(ctx context.Context, work, base string) (string, error) {
 	var commits []string
 	for _, d := range c.stackedOn(work) {
+		if err := c.obtain(ctx, workOf(d), d.Commit); err != nil {
+			return "", err
+		}
 		commits = append(commits, d.Commit)
+	}
+	if base != "" {
+		if err := c.obtain(ctx, "", base); err != nil {
+			return "", err
+		}
 	}
 	if base == "" || commits == nil {
 		return base, nil

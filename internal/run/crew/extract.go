@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/text"
 )
 
-// extract returns what the rules need from a signal's body.
-func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
+// extract returns what the rules need from a signal's body. It stores the tasks of a specification with put.
+func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (rules.SignalFields, error) {
 	b := body(sig.Body)
 	fields := rules.SignalFields{Summary: b.first("Summary", "Question", "Blocker", "Issue", "Issues Found", "Required Fixes", "Failed Criteria",
 		"Failed Checks", "Pre-existing Failures", "Expanded Specification", "text")}
@@ -52,7 +52,7 @@ func (c *Crew) extract(sig signalbox.Signal) (rules.SignalFields, error) {
 	case signalbox.NameExpandedSpec:
 		fields.Confidence = firstWord(b.first("Confidence"))
 		var err error
-		if fields.SubTasks, err = c.subTasks(sig.Body); err != nil {
+		if fields.SubTasks, err = subTasks(sig.Body, put); err != nil {
 			return fields, err
 		}
 	}
@@ -81,7 +81,7 @@ func decoded(fields map[string]any) (stored map[string]any) {
 }
 
 // subTasks reads the SUB-TASK blocks of a specification and stores each like a task of a plan.
-func (c *Crew) subTasks(fields map[string]any) (tasks []rules.PlanTask, err error) {
+func subTasks(fields map[string]any, put func([]byte) (signalbox.Hash, error)) (tasks []rules.PlanTask, err error) {
 	blocks, _ := fields["SUB-TASK"].([]map[string]any)
 	for _, block := range blocks {
 		b := body(block)
@@ -91,7 +91,7 @@ func (c *Crew) subTasks(fields map[string]any) (tasks []rules.PlanTask, err erro
 		if err != nil {
 			return nil, err
 		}
-		digest, err := c.put(text)
+		digest, err := put(text)
 		if err != nil {
 			return nil, err
 		}

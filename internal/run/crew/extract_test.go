@@ -55,7 +55,7 @@ func TestExtract(t *testing.T) {
 	} {
 		sig := parseSignal(t, test.text)
 		covered[sig.Name] = true
-		got, err := (&Crew{}).extract(sig)
+		got, err := extract(sig, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestCauses(t *testing.T) {
 		"Blocker: the parser\nBlocked By: T7":                      rules.CauseWaiting,
 		"Blocker: the docker image\nBlocked By:\n- T7":             rules.CauseWaiting,
 	} {
-		got, err := (&Crew{}).extract(parseSignal(t, "TASK_INCOMPLETE: T1\n"+text+"\n"))
+		got, err := extract(parseSignal(t, "TASK_INCOMPLETE: T1\n"+text+"\n"), nil)
 		if err != nil || got.Cause != want {
 			t.Errorf("%q: cause %s, want %s (%v)", text, got.Cause, want, err)
 		}
@@ -95,8 +95,7 @@ func TestCauses(t *testing.T) {
 
 func TestSubTasks(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	c := &Crew{box: s.box}
-	said, err := c.extract(parseSignal(t, `EXPANDED_TASK_SPECIFICATION: T1
+	said, err := extract(parseSignal(t, `EXPANDED_TASK_SPECIFICATION: T1
 Confidence: MEDIUM
 SUB-TASK: T1-a Dig the hole
 Expanded Specification: deep
@@ -106,7 +105,7 @@ Acceptance Criteria:
 Target Files: hole.go
 SUB-TASK: T1-b Fill it
 Blocked By: T1-a, T9
-`))
+`), (&session{crew: &Crew{box: s.box}}).put)
 	if err != nil {
 		t.Fatal(err)
 	}

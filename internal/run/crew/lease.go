@@ -2,8 +2,10 @@ package crew
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -12,10 +14,10 @@ func (s *session) renewLease(ctx context.Context) {
 	ttl := s.crew.box.Config.Lease.TTL
 	k := leaseKeeper{
 		ttl:  ttl,
-		lost: func() { s.cancel(errLeaseLost) },
+		lost: s.loseLease,
 		renew: func(ctx context.Context) (time.Time, error) {
 			answer, err := s.crew.box.Engine.Do(ctx, rules.Renew{Work: s.work, Session: s.id, Epoch: s.epoch, TTL: ttl})
-			if err != nil && !isRefusal(err) && ctx.Err() == nil {
+			if err != nil && !isRefusal(err) && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
 				s.crew.log.Warn("cannot renew a lease; retrying", "work", s.work, "error", err)
 			}
 			if err != nil {
@@ -34,16 +36,29 @@ type leaseKeeper struct {
 	lost  func() // may be called more than once
 }
 
-// leaseMargin is how long before a lease expires its agent is ended if the lease could not be renewed: two agents must never
-// write to the same workspace.
+// leaseMargin is how long before a lease expires its programs are ended if the lease could not be renewed: two agents must never do the same work.
+// A third of it is for the clocks of machines, which differ, a third for programs that take their time to end, and a third for everything that is
+// slower than it should be.
 func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/6) }
+
+// ClockTolerance is how far the clocks of the machines of a box may differ so that a lease is never granted again while the programs of its last
+// holder run.
+func ClockTolerance(ttl time.Duration) time.Duration { return leaseMargin(ttl) / 3 }
+
+// leaseGrace returns how long programs may take to end when their lease is lost.
+func leaseGrace(ttl, grace time.Duration) time.Duration { return min(grace, leaseMargin(ttl)/3) }
 
 // keep renews the lease whenever a third of its time has passed, and more often after a failure. It calls lost when the rules
 // refuse to renew, or when the margin before expiry is reached.
 func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	next := time.NewTimer(k.ttl / 3)
 	defer next.Stop()
-	deadline := time.AfterFunc(time.Until(expires)-leaseMargin(k.ttl), k.lost)
+	deadline := time.AfterFunc(k.left(expires), func() {
+		cancel() // it must not be renewed when nobody works any more
+		k.lost()
+	})
 	defer deadline.Stop()
 	for {
 		select {
@@ -51,10 +66,11 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 			return
 		case <-next.C:
 		}
+		asked := time.Now()
 		expires, err := k.renew(ctx)
 		switch {
 		case err == nil:
-			deadline.Reset(time.Until(expires) - leaseMargin(k.ttl))
+			deadline.Reset(min(k.left(expires), k.left(asked.Add(k.ttl))))
 			next.Reset(k.ttl / 3)
 		case isRefusal(err):
 			k.lost()
@@ -63,4 +79,12 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 			next.Reset(min(k.ttl/20, 5*time.Second))
 		}
 	}
+}
+
+// left returns how long work may continue under a lease that expires at a time. If the clock of another machine is ahead, and the time of the ledger with
+// it, the lease expires later than its duration from now on; but not on that machine.
+func (k *leaseKeeper) left(expires time.Time) time.Duration { return k.leftAt(time.Now(), expires) }
+
+func (k *leaseKeeper) leftAt(now, expires time.Time) time.Duration {
+	return min(expires.Sub(now), k.ttl) - leaseMargin(k.ttl)
 }

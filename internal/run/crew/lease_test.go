@@ -111,7 +111,7 @@ func TestSessionEndsWithItsLease(t *testing.T) {
 		c := config.Default()
 		c.Lease.TTL = time.Hour
 		ctx, cancel := context.WithCancelCause(t.Context())
-		s := &session{crew: &Crew{box: &box.Box{Config: c}}, expires: time.Now().Add(10 * time.Minute), cancel: cancel}
+		s := &session{crew: &Crew{box: &box.Box{Config: c}}, expires: time.Now().Add(10 * time.Minute), cancel: cancel, unlease: func() {}}
 		began := time.Now()
 		renewing, stop := context.WithCancel(t.Context())
 		go s.renewLease(renewing)

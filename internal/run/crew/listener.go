@@ -178,7 +178,7 @@ func (l *listener) reportConversation() {
 		return
 	}
 	s := l.session
-	if _, err := s.submit(rules.ReportConversation{Session: s.id, Epoch: s.epoch, ID: id}); err != nil && !isRefusal(err) {
+	if _, err := s.try(rules.ReportConversation{Session: s.id, Epoch: s.epoch, ID: id}); err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record the session of an agent program", "work", s.work, "error", err)
 	}
 }
@@ -430,7 +430,7 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
 	var err error
 	if sig.Name == signalbox.NameCheckpoint {
-		report.Fields, err = s.crew.extract(sig)
+		report.Fields, err = extract(sig, s.put)
 	} else {
 		err = s.addBody(&report, sig)
 	}
@@ -438,7 +438,12 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 		s.crew.log.Warn("cannot store a signal", "work", s.work, "error", err)
 		return
 	}
-	answer, err := s.submit(report)
+	submit := s.submit
+	if sig.Name == signalbox.NameCheckpoint { // the agent need not wait until it is recorded
+		submit = s.try
+	}
+	answer, err := submit(report)
+	l.heard = time.Now()
 	if err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record a signal", "work", s.work, "error", err)
 	}
@@ -509,13 +514,8 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	if l.err != nil {
 		return fmt.Errorf("store the agent's output: %w", l.err)
 	}
-	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
-	defer cancel()
 	var err error
-	if t.output, err = l.session.crew.box.Engine.PutBlob(ctx, l.file); err != nil {
+	if t.output, err = l.session.store(l.file); err != nil {
 		return err
 	}
 	t.signal, t.submitted = l.resolve(l.signals)

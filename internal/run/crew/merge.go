@@ -31,8 +31,11 @@ func (s *session) merge(ctx context.Context) error {
 	if how != rules.DeliverMerge {
 		return s.deliver(ctx, how)
 	}
-	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch}
-	merged, err := s.landedMerge(ctx, w.Task.Merge)
+	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch, Moves: s.crew.transport != nil}
+	merged, err := workspace.Merged{}, s.crew.obtain(ctx, s.work, w.Task.Commit)
+	if err == nil && !command.Moves {
+		merged, err = s.landedMerge(ctx, w.Task.Merge)
+	}
 	if err == nil && merged.Commit == "" {
 		merged, err = s.mergeCommit(ctx, w, &command)
 	}
@@ -59,7 +62,15 @@ func (s *session) merge(ctx context.Context) error {
 			s.crew.log.Warn(merged.Warning)
 		}
 	}
-	if _, err := s.submit(command); err != nil {
+	_, err = s.submit(command)
+	if command.Moves && (err == nil || isRefusal(err)) {
+		s.crew.observeBase(context.WithoutCancel(ctx), false)
+		if err != nil && command.Commit != "" && s.crew.knownBase() != command.Before {
+			s.release(ctx, "the base has moved")
+			return nil
+		}
+	}
+	if err != nil {
 		return asLeaseLost(err)
 	}
 	s.removeCompleted(ctx)
@@ -88,7 +99,11 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 	if err != nil {
 		return workspace.Merged{}, err
 	}
-	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: s.crew.knownBase(), Message: message, Squash: s.crew.box.Config.Deliver.Squash}
+	base := s.crew.knownBase()
+	if err := s.crew.obtain(ctx, "", base); err != nil {
+		return workspace.Merged{}, err
+	}
+	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: base, Message: message, Squash: s.crew.box.Config.Deliver.Squash}
 	request.Check = func(ctx context.Context, dir string) error {
 		rows, body, err := s.prepareAndCheck(ctx, dir)
 		command.Rows, command.Body = rows, body
@@ -100,13 +115,20 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 		return failedRows(rows, accepted)
 	}
 	request.Prepared = func(commit string) error {
+		if err := s.crew.publish(ctx, "", commit); err != nil {
+			return err
+		}
 		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit, Before: request.Base})
 		if err != nil && s.crew.knownBase() != request.Base {
 			return errBaseMoved
 		}
 		return asLeaseLost(err)
 	}
-	return s.crew.project.Repo.Merge(ctx, request)
+	if s.crew.transport == nil {
+		return s.crew.project.Repo.Merge(ctx, request)
+	}
+	commit, err := s.crew.project.Repo.CreateMerge(ctx, request) // the record moves the base
+	return workspace.Merged{Commit: commit, Before: base}, err
 }
 
 func mergeMessage(w *rules.Work) string {

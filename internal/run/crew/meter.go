@@ -207,7 +207,7 @@ func (m *meter) report() (reached rules.Cap, next time.Duration) {
 // submit records what the turn has used so far, and returns the cap that it has reached.
 func (m *meter) submit(now measured) rules.Cap {
 	s := m.session
-	answer, err := s.submit(rules.ReportUsage{Session: s.id, Epoch: s.epoch, Spent: now.spent, Estimated: now.estimated})
+	answer, err := s.try(rules.ReportUsage{Session: s.id, Epoch: s.epoch, Spent: now.spent, Estimated: now.estimated})
 	if err != nil && !isRefusal(err) { // after a refusal the session is ended anyway
 		s.crew.log.Warn("cannot record what an agent uses", "work", s.work, "error", err)
 	}

@@ -315,6 +315,19 @@ func TestSign(t *testing.T) {
 	}
 }
 
+// Sign ends without a warning when the ledger is moved, because the run says that.
+func TestSignMovedLedger(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	s.do(rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "me"})
+	if err := s.box.Engine.Follow(t.Context()); !errors.Is(err, rules.ErrMoved) {
+		t.Fatalf("error %v, want %v", err, rules.ErrMoved)
+	}
+	Sign(t.Context(), s.box, slog.New(slog.NewTextHandler(s.log, nil)))
+	if s.log.String() != "" {
+		t.Errorf("log: %s", s.log)
+	}
+}
+
 // A prompt has a note in place of a redacted text.
 func TestRedactedText(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})

@@ -131,11 +131,7 @@ func (s *session) passesOnBase(ctx context.Context, number int) (passes bool) {
 	if task := s.workItem().Task; task != nil && task.Kind == rules.KindBaseline {
 		return false
 	}
-	repo, base := s.crew.project.Repo, s.crew.knownBase()
-	err := error(nil)
-	if base == "" {
-		base, err = repo.BaseCommit(ctx)
-	}
+	base, err := s.crew.base(ctx)
 	if err == nil {
 		err = s.trySetupOn(ctx, base, number)
 	}
@@ -283,6 +279,8 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 	results, err := workspace.RunChecks(ctx, w.dir, []workspace.Check{command}, workspace.ChecksOptions{
 		Env:     []string{"SIGNALBOX_WORK=" + s.work},
 		Contain: contained,
+		Grace:   s.crew.box.Config.Grace,
+		Started: s.endWithLease,
 		Register: func(name string, id process.ID) (func(), error) {
 			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
 		},
@@ -308,15 +306,15 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 	case !r.Passed:
 		report.Cause = setupCause(w, setup, command, contained(command, workspace.Environment{}, exampleSession), r)
 	}
-	if report.Ran.Output, err = s.crew.put(r.Output); err != nil {
+	if report.Ran.Output, err = s.put(r.Output); err != nil {
 		return nil, err
 	}
-	if report.Ran.Sandbox, err = s.crew.recordedPolicy(r.Sandbox); err != nil {
+	if report.Ran.Sandbox, err = s.recordedPolicy(r.Sandbox); err != nil {
 		return nil, err
 	}
 	if !report.Ran.Passed {
 		body := fmt.Sprintf("%s: exit status %d after %s\n\n%s\n", setup.Name, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
-		if report.Body, err = s.crew.put([]byte(body)); err != nil {
+		if report.Body, err = s.put([]byte(body)); err != nil {
 			return nil, err
 		}
 	}

@@ -26,7 +26,7 @@ func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role,
 		return nil, err
 	}
 	dir := filepath.Join(b.Dir, TreesFolder, work)
-	if b.Config.Workspace == config.WorkspaceShared {
+	if b.Config.Workspace.Shared() {
 		dir = filepath.Dir(b.Dir)
 	} else if role != signalbox.RoleDeveloper && role != signalbox.RoleRemediation {
 		dir = "a copy of " + dir // its name is different each time

@@ -25,7 +25,7 @@ func TestSubTasksAreQuoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &Crew{box: s.box}
-	digest, err := c.put(text)
+	digest, err := (&session{crew: c}).put(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/prompts"
@@ -63,7 +64,7 @@ func (c *Crew) lookAtRequests(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
 			c.warnOnce(fmt.Sprintf("cannot look at the pull request of %s: %s", w.ID, detail(err)))
 		}
 	}
@@ -172,7 +173,7 @@ func (c *Crew) addFindings(ctx context.Context, w *rules.Work, status forge.Stat
 	if leftOut > 0 {
 		fmt.Fprintf(&b, "\n%d more are left out here.\n", leftOut)
 	}
-	body, err := c.put([]byte(b.String()))
+	body, err := c.box.Engine.PutBlob(ctx, strings.NewReader(b.String()))
 	report.Body = body
 	return err
 }
@@ -195,6 +196,11 @@ func (c *Crew) updateBase(ctx context.Context, work, merged string) (string, err
 	}
 	c.baseMu.Lock() // not while it talks to the remote repository: nothing starts while it is held
 	defer c.baseMu.Unlock()
+	if c.transport != nil { // what other machines have merged comes first
+		if err := c.sync(ctx, rules.ObserveBase{}); err != nil {
+			return "", err
+		}
+	}
 	warning, err := repo.FastForward(ctx, work, commit)
 	if errors.Is(err, workspace.ErrDiverged) {
 		return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("it has commits that the remote repository has not"),

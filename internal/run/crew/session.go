@@ -1,16 +1,19 @@
 package crew
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/workspace"
@@ -42,6 +45,9 @@ type session struct {
 	expires time.Time
 	secret  string // of the lease, for the programs of the agent
 	cancel  context.CancelCauseFunc
+	over    <-chan struct{} // closed when the session must end
+	leased  context.Context // done when the lease is lost, also if the session was being ended already
+	unlease context.CancelFunc
 	wake    chan struct{} // capacity 1: a parked session looks at the ledger again
 	// spending wakes the supervisor because a cap is reached; capacity 1.
 	spending chan struct{}
@@ -71,7 +77,11 @@ func (s *session) run(ctx context.Context) {
 	stop()
 	<-stopped
 	switch {
-	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed), errors.Is(context.Cause(ctx), errLeaseLost):
+	case errors.Is(context.Cause(ctx), errLeaseLost):
+		if s.holdsLease() { // it could not be renewed in time; nobody works under it now
+			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: "its lease could not be renewed"})
+		}
+	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed):
 	case ctx.Err() != nil:
 		s.release(ctx, "the crew was stopped")
 	case errors.Is(err, rules.ErrNothingToClaim):
@@ -149,7 +159,7 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 // waitUntilUnparked waits until the agent can get what it asked for and a slot is free.
 func (s *session) waitUntilUnparked(ctx context.Context) error {
 	for {
-		answer, err := s.crew.box.Engine.Do(ctx, rules.ResumeSession{Session: s.id, Epoch: s.epoch})
+		answer, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.ResumeSession{Session: s.id, Epoch: s.epoch})
 		if !errors.Is(err, rules.ErrNothingToClaim) {
 			s.agent = cmp.Or(answer.Agent, s.agent)
 			return asLeaseLost(err)
@@ -195,7 +205,9 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 const maxOutagePause = 5 * time.Minute
 
 // isOutage reports whether the network or a server is the cause of an error, so that it ends by itself.
-func isOutage(err error) bool { return errors.Is(err, forge.ErrTemporary) || workspace.IsOutage(err) }
+func isOutage(err error) bool {
+	return errors.Is(err, forge.ErrTemporary) || errors.Is(err, journal.ErrUnavailable) || workspace.IsOutage(err)
+}
 
 // workItem returns the session's work as it is now.
 func (s *session) workItem() (w *rules.Work) {
@@ -203,14 +215,86 @@ func (s *session) workItem() (w *rules.Work) {
 	return w
 }
 
-// submitTimeout bounds a command that must be carried out even though the session's context has ended.
+// loseLease ends the session because it no longer has its lease, or will soon not have it.
+func (s *session) loseLease() {
+	s.cancel(errLeaseLost)
+	s.unlease()
+}
+
+// endWithLease makes stop end a program when the lease is lost, until the result is called. Whatever time the program was given to end before, for
+// another reason, it must be gone before the lease can be granted elsewhere.
+func (s *session) endWithLease(stop func(grace time.Duration)) (done func() bool) {
+	return context.AfterFunc(s.leased, func() {
+		c := s.crew.box.Config
+		stop(leaseGrace(c.Lease.TTL, c.Grace))
+	})
+}
+
+// submitTimeout bounds what must be recorded even though the session has ended.
 const submitTimeout = time.Minute
 
-// submit carries out a command even if the session is being ended.
+// submit carries out a command even if the session is being ended. While the ledger cannot be reached it waits, unless the session is being ended.
 func (s *session) submit(c rules.Command) (rules.Answer, error) {
+	ctx, cancel := s.recording()
+	defer cancel()
+	return s.crew.box.Engine.DoPatiently(ctx, s.over, c)
+}
+
+// try is submit without waiting for a ledger that cannot be reached, for what is not worth it or must not be delayed.
+func (s *session) try(c rules.Command) (rules.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
 	defer cancel()
 	return s.crew.box.Engine.Do(ctx, c)
+}
+
+// put stores a blob, as submit carries out a command.
+func (s *session) put(data []byte) (signalbox.Hash, error) { return s.store(bytes.NewReader(data)) }
+
+// store is put for data that is not in memory.
+func (s *session) store(data io.ReadSeeker) (digest signalbox.Hash, err error) {
+	ctx, cancel := s.recording()
+	defer cancel()
+	waiting, stop := context.WithCancel(ctx) // until the session ends
+	defer stop()
+	go func() {
+		select {
+		case <-s.over:
+			stop()
+		case <-waiting.Done():
+		}
+	}()
+	err = s.crew.box.Engine.WhenAvailable(waiting, func() (err error) {
+		if _, err := data.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		digest, err = s.crew.box.Engine.PutBlob(ctx, data)
+		return err
+	})
+	return digest, err
+}
+
+// recording returns a context that is done some time after the session has ended.
+func (s *session) recording() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.over:
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(submitTimeout):
+			cancel()
+		}
+	}()
+	return ctx, cancel
+}
+
+// holdsLease reports whether the ledger, as far as it is known here, says that the session's lease is live.
+func (s *session) holdsLease() bool {
+	lease := s.workItem().Lease
+	return lease != nil && lease.Epoch == s.epoch
 }
 
 func (s *session) release(ctx context.Context, reason string) {

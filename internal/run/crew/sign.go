@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
 )
 
 // signDelay is how long an event may stay unsigned.
@@ -18,11 +20,12 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 	logged := ""
 	for {
 		seen := b.Engine.Tail().Seq
-		err := sign(b)
+		err := b.Engine.WhenAvailable(ctx, func() error { return sign(b) })
 		if errors.Is(err, box.ErrNoKey) {
 			return
 		}
-		if err != nil && err.Error() != logged {
+		reported := errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved) // by the engine, and by the run that ends
+		if err != nil && err.Error() != logged && !reported {
 			logged = err.Error()
 			log.Warn(signWarning(err), "error", err)
 		}

@@ -172,6 +172,12 @@ func (b *lockedBuffer) String() string {
 func set(t *testing.T, sc scene) *stage {
 	t.Helper()
 	t.Parallel()
+	return setUp(t, sc)
+}
+
+// setUp is set for a test that does not run in parallel with others.
+func setUp(t *testing.T, sc scene) *stage {
+	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +219,8 @@ func set(t *testing.T, sc scene) *stage {
 // open opens the box again, as another process would.
 func (s *stage) open() *box.Box {
 	s.t.Helper()
-	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName), &box.Options{KeyFile: filepath.Join(s.dir, "key")})
+	b, err := box.Open(context.Background(), filepath.Join(s.root, box.FolderName), &box.Options{KeyFile: filepath.Join(s.dir, "key"),
+		Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	if err != nil {
 		s.t.Fatal(err)
 	}

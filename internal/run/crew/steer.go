@@ -65,12 +65,14 @@ func Listens(b *box.Box, role signalbox.Role, work string) bool {
 // Change is what a work item changes: the commit that was checked, relative to the base.
 type Change struct {
 	Work, Title, Commit, Base string
-	// Files is empty if the commit or the base is not known, as in a shared workspace.
+	// Known reports whether Files are known. They are not in a shared workspace, which has no commits, or if git cannot read them.
+	Known                 bool
 	Files                 []workspace.FileStat
 	Insertions, Deletions int
 }
 
-// ChangeOf returns what a work item changes. root is the folder of the project.
+// ChangeOf returns what a work item changes. root is the folder of the project. Commits that only other machines have are obtained. With an error, what the ledger says
+// is returned without the files.
 func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error) {
 	c := Change{Work: work}
 	b.Engine.View(func(s *rules.State) {
@@ -81,8 +83,11 @@ func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error
 	if c.Commit == "" || c.Base == "" {
 		return c, nil
 	}
-	var err error
-	c.Files, err = workspace.Stat(ctx, root, c.Base, c.Commit)
+	err := Obtain(ctx, b, root, work, c.Commit, c.Base)
+	if err == nil {
+		c.Files, err = workspace.Stat(ctx, root, c.Base, c.Commit)
+	}
+	c.Known = err == nil
 	for _, f := range c.Files {
 		c.Insertions, c.Deletions = c.Insertions+f.Insertions, c.Deletions+f.Deletions
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"signalbox"
@@ -50,8 +51,10 @@ type supervisor struct {
 
 func (s *session) supervise(p program, l *listener, linger time.Duration) *supervisor {
 	sup := &supervisor{session: s, program: p, listener: l, linger: linger, exited: make(chan struct{})}
+	done := s.endWithLease(p.Stop)
 	go func() {
 		p.Wait()
+		done()
 		close(sup.exited)
 	}()
 	return sup
@@ -61,6 +64,9 @@ func (s *session) supervise(p program, l *listener, linger time.Duration) *super
 func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.FailCause {
 	config := sup.session.crew.box.Config
 	role := config.RoleOf(sup.session.role)
+	// At once, and not when the loop below comes to it: it may be waiting for a ledger that cannot be reached.
+	end := sync.OnceFunc(func() { sup.stop("") })
+	defer context.AfterFunc(ctx, end)()
 	timeout := time.NewTimer(remaining)
 	defer timeout.Stop()
 	stallTime := role.Checkpoint * time.Duration(config.Limits.CheckpointsMissed)
@@ -78,7 +84,8 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 		case <-sup.exited:
 			return ""
 		case <-ctx.Done():
-			return sup.stop("")
+			end()
+			return ""
 		case <-timeout.C:
 			return sup.stopForLimit(rules.FailTimeout, fmt.Sprintf("not done after %s (roles.%s.timeout)", role.Timeout, sup.session.role))
 		case <-stall.C:
@@ -121,7 +128,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 	}
 }
 
-// stop ends the program, and returns the cause.
+// stop ends the program, and returns the cause. If the lease is lost, the program gets less time: see endWithLease.
 func (sup *supervisor) stop(cause rules.FailCause) rules.FailCause {
 	sup.program.Stop(sup.session.crew.box.Config.Grace)
 	return cause
@@ -248,12 +255,11 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 	s := sup.session
 	if s.isLastChance() { // reporting now would end the lease without a record of the turn
 		sup.gaveUp = true
-		sup.program.Stop(s.crew.box.Config.Grace)
-		return ""
+		return sup.stop("")
 	}
 	answer, err := s.submit(rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: signalbox.NameUnknown, Fields: fields})
 	if err != nil || !answer.Again { // the report failed, or the lease is lost: this agent must end
-		s.cancel(errLeaseLost)
+		s.loseLease()
 		return ""
 	}
 	answered, timedOut := sup.requestCheckpoint(ctx, "Your output has no valid signal.")
@@ -299,7 +305,7 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 	if len(delivered) == 0 {
 		return
 	}
-	if _, err := s.submit(rules.DeliverMessages{Session: s.id, Epoch: s.epoch, Messages: delivered}); err != nil && !isRefusal(err) {
+	if _, err := s.try(rules.DeliverMessages{Session: s.id, Epoch: s.epoch, Messages: delivered}); err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record that a message was delivered", "work", s.work, "error", err)
 	}
 }

@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,17 +18,24 @@ import (
 // fakeProgram runs until it is stopped.
 type fakeProgram struct {
 	stopped     chan struct{}
-	grace       time.Duration
+	once        sync.Once
+	mu          sync.Mutex
+	grace       time.Duration // the shortest
 	inputClosed bool
 }
 
 func (p *fakeProgram) Wait() process.Exit { <-p.stopped; return process.Exit{} }
 
 func (p *fakeProgram) Stop(grace time.Duration) {
-	if p.grace = grace; p.grace == 0 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if grace == 0 {
 		panic("stopped without grace")
 	}
-	close(p.stopped)
+	if p.grace == 0 || grace < p.grace {
+		p.grace = grace
+	}
+	p.once.Do(func() { close(p.stopped) })
 }
 
 func (p *fakeProgram) WriteLine(string) error { return errors.New("not interactive") }
@@ -45,6 +53,7 @@ func supervise(role config.Role, linger time.Duration) *supervised {
 	c.Roles = map[signalbox.Role]config.Role{signalbox.RoleDeveloper: role}
 	c.Limits.CheckpointsMissed = 3
 	s := &session{crew: &Crew{box: &box.Box{Config: c}, opts: Options{delays: defaultDelays()}}, role: signalbox.RoleDeveloper, work: "T1"}
+	s.leased, s.unlease = context.WithCancel(context.Background())
 	l := &listener{session: s, format: signalbox.FormatClaude, heard: time.Now(), checkpointed: make(chan struct{}, 1), turnEnded: make(chan struct{}, 1), mustPark: make(chan struct{}, 1)}
 	p := &fakeProgram{stopped: make(chan struct{})}
 	return &supervised{s.supervise(p, l, linger), p, time.Now()}

@@ -1,7 +1,6 @@
 package crew
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
@@ -67,24 +67,27 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	}
 	key := s.crew.newKey()
 	resumed := s.resumable(ctx, ws, name, command, last)
-	prompt, messages, err := s.crew.turnPrompt(ctx, s.role, s.work, ws.dir, key, last, resumed != "")
+	var prompt []byte
+	err = s.crew.box.Engine.WhenAvailable(ctx, func() (err error) {
+		prompt, s.told, err = s.crew.turnPrompt(ctx, s.role, s.work, ws.dir, key, last, resumed != "")
+		return err
+	})
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
-	s.told = messages
-	digest, err := s.crew.box.Engine.PutBlob(ctx, strings.NewReader(hideKey(string(prompt), key)))
+	digest, err := s.put([]byte(hideKey(string(prompt), key)))
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
 	contained := s.contain(name, configured, command, ws)
-	recorded, err := s.crew.recordedPolicy(contained.Policy)
+	recorded, err := s.recordedPolicy(contained.Policy)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
 	if err := contained.Prepare(); err != nil {
 		return rules.Answer{}, nil, err
 	}
-	started, err := s.crew.box.Engine.Do(ctx, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed, Format: command.Format})
+	started, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed, Format: command.Format})
 	if err != nil {
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
@@ -94,11 +97,20 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt)),
 	}, contained, remaining)
 	if err != nil {
+		if errors.Is(err, journal.ErrUnavailable) { // what the agent changed is kept, although its turn cannot be recorded
+			_, saveErr := ws.save(context.WithoutCancel(ctx), s.work+": changes of an interrupted agent")
+			err = errors.Join(err, saveErr)
+		}
 		return rules.Answer{}, nil, err
 	}
 	// Save before reporting, so that the work is there when others read that it is ready.
 	err = s.retry(ctx, workspace.NeedsAgent, func() (err error) {
-		t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t))
+		if t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t)); err != nil {
+			return err
+		}
+		if err = s.publishSaved(ctx, t.commit); err != nil && ctx.Err() != nil {
+			t.commit, err = "", nil // it stays here, and the turn is recorded without it
+		}
 		return err
 	})
 	switch {
@@ -292,13 +304,13 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		exit := rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output, Offset: t.signal.Offset, Turn: ended}
 		if t.submitted != nil {
 			var err error
-			if exit.Blob, err = s.crew.put(t.submitted); err != nil {
+			if exit.Blob, err = s.put(t.submitted); err != nil {
 				return rules.Answer{}, err
 			}
 		}
 		if notes, _ := rules.LongNotes(t.signal.Exit); notes != nil {
 			var err error
-			if exit.Notes, err = s.crew.put(notes); err != nil {
+			if exit.Notes, err = s.put(notes); err != nil {
 				return rules.Answer{}, err
 			}
 		}
@@ -352,17 +364,11 @@ func (s *session) addBody(report *rules.ReportSignal, sig signalbox.Signal) erro
 	if err != nil {
 		return err
 	}
-	if report.Body, err = s.crew.put(text); err != nil {
+	if report.Body, err = s.put(text); err != nil {
 		return err
 	}
-	report.Fields, err = s.crew.extract(sig)
+	report.Fields, err = extract(sig, s.put)
 	return err
-}
-
-func (c *Crew) put(text []byte) (signalbox.Hash, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
-	defer cancel()
-	return c.box.Engine.PutBlob(ctx, bytes.NewReader(text))
 }
 
 // failure returns how the turn failed, or "" if it did not. A failed turn has no passing verdict: whatever ended the agent may have

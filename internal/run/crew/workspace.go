@@ -17,7 +17,8 @@ type sessionWorkspace struct {
 	// save commits what an author changed, and returns the commit; "" if the workspace has no branch.
 	save  func(ctx context.Context, message string) (string, error)
 	close func() error
-	// commit is what the task's own branch has when the session starts; "" if it has none, or if the base was merged into it just now.
+	// commit is what the task's own branch has when the session starts; "" if it has none, if the base was merged into it just now, or if the last author worked
+	// on another machine.
 	commit string
 	// tooLarge reports that a previous agent left it larger than limits.tree.
 	tooLarge bool
@@ -44,13 +45,9 @@ func (s *session) openWorkspace(ctx context.Context) (*sessionWorkspace, error) 
 
 // openAuthorWorkspace opens the task's own worktree and merges the base branch into it.
 func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
-	repo := s.crew.project.Repo
 	task := s.workItem().Task
-	open, first := repo.Open, task.Starts[s.role] == 0 && task.Conflict == nil
-	if first { // a branch of this name belongs to an earlier box
-		open = repo.OpenNew
-	}
-	tree, err := open(ctx, s.work)
+	first := task.Starts[s.role] == 0 && task.Conflict == nil
+	tree, here, err := s.openTree(ctx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +64,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		if tip, err = ws.save(ctx, s.work+": changes of an interrupted agent"); err == nil {
 			err = s.mergeBase(ctx, tree, tip)
 		}
-		if head, headErr := tree.Commit(ctx); err == nil && headErr == nil && head == tip {
+		if head, headErr := tree.Commit(ctx); err == nil && headErr == nil && head == tip && here {
 			ws.commit = tip
 		}
 	}
@@ -105,6 +102,9 @@ func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, e
 	if commit == "" {
 		return nil, errNoCommit
 	}
+	if err := s.crew.obtain(ctx, s.work, commit); err != nil {
+		return nil, err
+	}
 	return s.openScratch(ctx, commit)
 }
 
@@ -114,18 +114,34 @@ var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("t
 
 // openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
 func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
-	repo := s.crew.project.Repo
+	c := s.crew
 	commit, err := "", error(nil)
 	if asker := s.workItem().Task.Asker; asker != "" {
-		commit, err = repo.BranchCommit(ctx, asker)
+		commit, err = c.committed(ctx, asker)
 	}
-	if err == nil && commit == "" {
-		commit, err = repo.BaseCommit(ctx)
+	switch {
+	case err == nil && commit == "" && c.transport == nil:
+		commit, err = c.project.Repo.BaseCommit(ctx)
+	case err == nil && commit == "":
+		commit, err = c.base(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s.openScratch(ctx, commit)
+}
+
+// committed returns what a task has committed, "" if it has nothing.
+func (c *Crew) committed(ctx context.Context, work string) (commit string, err error) {
+	if c.transport == nil {
+		return c.project.Repo.BranchCommit(ctx, work)
+	}
+	var w *rules.Work
+	c.box.Engine.View(func(s *rules.State) { w, _ = s.Work(work) })
+	if w == nil || w.Task == nil {
+		return "", nil
+	}
+	return c.latest(ctx, w)
 }
 
 func (s *session) openScratch(ctx context.Context, commit string) (*sessionWorkspace, error) {
@@ -160,6 +176,9 @@ func (c *Crew) closeWork(ctx context.Context, work string) error {
 		}
 	})
 	if d != nil && d.Request == "" {
+		if err := c.obtain(ctx, work, d.Tip, d.Commit); err != nil {
+			return err
+		}
 		return c.project.Repo.CloseDelivered(ctx, work, d.Tip, d.Commit)
 	}
 	return c.project.Repo.Close(ctx, work)

@@ -1,4 +1,5 @@
-// Package inspect answers what is going on in a box: the status of the whole box, and one task in detail. It only reads. Its answers
+// Package inspect answers what is going on in a box: the status of the whole box, and one task in detail. It only reads; a diff gets the
+// commits that only other machines have into the repository. Its answers
 // are plain structs with JSON tags, the same for the command line, MCP and other programs; package render prints them for people.
 //
 // Text in the answers may come from agents. Whoever shows it escapes it.
@@ -7,6 +8,8 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +35,8 @@ type Status struct {
 	Wake    *time.Time `json:"wake,omitempty"`
 	// Crews are the runs and workers that are registered on this machine.
 	Crews []Crew `json:"crews"`
+	// Machines are those that work on tasks, by name; absent if only one machine can use the ledger.
+	Machines []Machine `json:"machines,omitempty"`
 	// Continue is the command that continues the plan. It is absent if a run is at work, and if starting one would not help.
 	Continue string `json:"continue,omitempty"`
 	// Paused means that the whole run is paused. Cancelled says why it is cancelled.
@@ -58,6 +63,12 @@ type Crew struct {
 	Alive bool   `json:"alive"`
 	// Agents is the number of its agents, as far as it has registered them.
 	Agents int `json:"agents"`
+}
+
+// Machine is a machine that works on tasks.
+type Machine struct {
+	Name  string `json:"name"`
+	Tasks int    `json:"tasks"`
 }
 
 // Plan is the progress of a plan.
@@ -394,7 +405,7 @@ var _ Journal = journal.Journal(nil)
 func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error) {
 	var st *Status
 	b.Engine.View(func(s *rules.State) { st = NewStatus(s, now) })
-	if err := st.nameAgents(ctx, b.Journal); err != nil {
+	if err := st.nameAgents(ctx, b.Journal); err != nil && !isAway(err) {
 		return nil, err
 	}
 	crews, err := agent.Crews(filepath.Join(b.Dir, agent.RegisterFolder))
@@ -402,7 +413,40 @@ func ReadStatus(ctx context.Context, b *box.Box, now time.Time) (*Status, error)
 		return nil, err
 	}
 	st.addCrews(crews)
+	if err := st.addMachines(ctx, b); err != nil && !isAway(err) {
+		return nil, err
+	}
 	return st, nil
+}
+
+// isAway reports whether an error means that the ledger does not answer. Without the names of agents and machines, which are not part of the state,
+// the status is still worth having.
+func isAway(err error) bool {
+	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// addMachines adds the machines that are at work, if several can share the ledger.
+func (st *Status) addMachines(ctx context.Context, b *box.Box) (err error) {
+	if !b.Config.ManyMachines() {
+		return nil
+	}
+	tasks := map[string]int{}
+	for i := range st.Tasks {
+		worker := st.Tasks[i].Worker
+		if worker == nil {
+			continue
+		}
+		if worker.Machine, err = machineOf(ctx, b.Journal, worker.Epoch); err != nil {
+			return err
+		}
+		if worker.Machine != "" && !worker.Lost {
+			tasks[worker.Machine]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(tasks)) {
+		st.Machines = append(st.Machines, Machine{name, tasks[name]})
+	}
+	return nil
 }
 
 // nameAgents adds the names of the agents that are at work.

@@ -95,7 +95,7 @@ func (h *history) check(work string, rows ...rules.CheckRow) {
 	h.t.Helper()
 	h.start(signalbox.RoleCI, work)
 	a := h.held[work]
-	commit := "3f2a91c"
+	commit := "3f2a91c000000000000000000000000000000000"
 	if work[0] == 'B' && h.s.Base() != "" {
 		commit = h.s.Base()
 	}

@@ -19,6 +19,8 @@ type Session struct {
 	Turns []Turn `json:"turns,omitempty"`
 	// Usage is the sum over all turns. While one is running it has what was reported so far.
 	Usage Usage `json:"usage,omitzero"`
+	// Machine is the name of the machine on which it was, absent if only one could use the ledger.
+	Machine string `json:"machine,omitempty"`
 	// Failure is why the session failed, "" if it did not.
 	Failure string `json:"failure,omitempty"`
 	// Outcome is how the session ended, in words, "" if it has not ended or the ledger does not say more than Ended.
@@ -118,7 +120,7 @@ const sessionRead = 512
 func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now time.Time) (Session, error) {
 	s := Session{SessionView: w.View(now).Sessions[index]}
 	end := w.Tenures()[index].End
-	for after := s.Epoch; end == 0 || after < end; {
+	for after := s.Epoch - 1; end == 0 || after < end; {
 		events, err := j.Read(ctx, after, sessionRead)
 		if err != nil {
 			return s, err
@@ -139,6 +141,8 @@ func ReadSession(ctx context.Context, j Journal, w *rules.Work, index int, now t
 // add adds what an event says about the session. An event in an unknown form adds nothing: whether the ledger is valid is checked elsewhere.
 func (s *Session) add(e *signalbox.Event) {
 	switch e.Type {
+	case rules.TypeLeaseGranted:
+		s.Machine = read[rules.LeaseGranted](e).Machine
 	case rules.TypeAgentStarted:
 		b := read[rules.AgentStarted](e)
 		s.Turns = append(s.Turns, Turn{Agent: b.Agent, Attempt: b.Attempt, Started: e.Time, Format: b.Format})

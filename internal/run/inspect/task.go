@@ -71,6 +71,8 @@ type Worker struct {
 	Percent  int    `json:"percent,omitempty"`
 	// Sandbox is what its agent may do, and what enforces that; absent if it runs no agent, or before it has started.
 	Sandbox *rules.Sandbox `json:"sandbox,omitempty"`
+	// Machine is the name of the machine on which it works, absent if only one can use the ledger.
+	Machine string `json:"machine,omitempty"`
 	// Lost means that its process was killed: the next run releases the task.
 	Lost bool `json:"lost,omitempty"`
 }
@@ -245,6 +247,15 @@ const (
 	// unless the workspace must be prepared first while many others work.
 	maxStartEvents = 4096
 )
+
+// machineOf returns the machine of the crew to which a lease was granted, "" if it is not known.
+func machineOf(ctx context.Context, j Journal, epoch uint64) (string, error) {
+	events, err := j.Read(ctx, epoch-1, 1)
+	if err != nil || len(events) == 0 || events[0].Type != rules.TypeLeaseGranted {
+		return "", err
+	}
+	return read[rules.LeaseGranted](&events[0]).Machine, nil
+}
 
 // startOf returns the start of the agent under a lease, zero if none is found soon after the lease was granted.
 func startOf(ctx context.Context, j Journal, work string, epoch uint64) (rules.AgentStarted, error) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -29,7 +28,7 @@ type TaskDiff struct {
 // OpenDiff finds out what to compare for the diff of a work item, or of its working copy. root is the folder of the project. Close the diff
 // after use.
 func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, working bool) (*TaskDiff, error) {
-	if b.Config.Workspace == config.WorkspaceShared {
+	if b.Config.Workspace.Shared() {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("all tasks work in one folder, so a task has no diff of its own"), Hint: "use git diff in the folder"}
 	}
 	d := &TaskDiff{working: working}
@@ -39,6 +38,10 @@ func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, worki
 		return nil, err
 	}
 	if d.review, err = workspace.OpenReview(ctx, root, filepath.Join(b.Dir, crew.TreesFolder)); err != nil {
+		return nil, err
+	}
+	if err = d.obtain(ctx, b, root); err != nil {
+		d.Close()
 		return nil, err
 	}
 	if working {
@@ -62,6 +65,17 @@ func (d *TaskDiff) Print(ctx context.Context, w io.Writer, o workspace.DiffOptio
 		return d.explain(d.review.DiffWorking(ctx, w, d.details.ID, d.from, o))
 	}
 	return d.review.Diff(ctx, w, d.from, d.to, o)
+}
+
+// obtain gets the commits to compare that only other machines have.
+func (d *TaskDiff) obtain(ctx context.Context, b *box.Box, root string) error {
+	if m := d.details.Merged; m != nil && m.Commit != "" && m.Before != "" && !d.working {
+		return crew.Obtain(ctx, b, root, "", m.Commit, m.Before)
+	}
+	if d.details.Commit == "" {
+		return nil
+	}
+	return crew.Obtain(ctx, b, root, d.details.ID, d.details.Commit, d.base)
 }
 
 // commits returns the commits to compare.

@@ -143,7 +143,7 @@ func (k *kit) turn(name string, fields rules.SignalFields, spent rules.Spent) ru
 	granted := k.do(rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "crew", Lease: fmt.Sprintf("l-%d", k.sessions)})
 	epoch := granted.Lease.Epoch
 	if granted.Lease.Role == signalbox.RoleCI {
-		answer := k.do(rules.ReportChecks{Session: session, Epoch: epoch, Commit: "abc1234"})
+		answer := k.do(rules.ReportChecks{Session: session, Epoch: epoch, Commit: "abc1234000000000000000000000000000000000"})
 		if name != "" {
 			return k.turn(name, fields, spent)
 		}
@@ -154,7 +154,7 @@ func (k *kit) turn(name string, fields rules.SignalFields, spent rules.Spent) ru
 		name = map[signalbox.Role]string{signalbox.RoleDeveloper: signalbox.NameReadyForReview, signalbox.RoleCritic: signalbox.NameReviewPassed,
 			signalbox.RoleAuditor: signalbox.NameAuditPassed}[granted.Lease.Role]
 	}
-	return k.do(rules.ReportSignal{Session: session, Epoch: epoch, Signal: name, Named: granted.Work, Fields: fields, Turn: &rules.Turn{Commit: "abc1234", Spent: spent}})
+	return k.do(rules.ReportSignal{Session: session, Epoch: epoch, Signal: name, Named: granted.Work, Fields: fields, Turn: &rules.Turn{Commit: "abc1234000000000000000000000000000000000", Spent: spent}})
 }
 
 // ask makes an agent ask a question.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/text"
@@ -58,12 +60,13 @@ func (s *Sender) situation() situation {
 }
 
 // look adds messages for what is new since the last look, and removes those that no longer matter. It stores the outbox if it changed.
-func (s *Sender) look() {
+// Its error is journal.ErrUnavailable: try again later.
+func (s *Sender) look() error {
 	now := s.situation()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.seq <= s.out.Seq {
-		return
+		return nil
 	}
 	ctx := context.Background() // reading the ledger takes no time that matters, and nothing may be forgotten
 	requested, delivered, err := s.scan(ctx, now.seq)
@@ -71,9 +74,12 @@ func (s *Sender) look() {
 	if err == nil {
 		questions, err = s.newQuestions(ctx, now)
 	}
+	if errors.Is(err, journal.ErrUnavailable) {
+		return err
+	}
 	if err != nil {
 		s.warnOnce("ledger", "cannot read what to notify of", err)
-		return
+		return nil
 	}
 	s.removeSettled(now)
 	for i := range questions {
@@ -88,6 +94,7 @@ func (s *Sender) look() {
 	s.addStanding(now)
 	s.out.Seq = now.seq
 	s.save()
+	return nil
 }
 
 // scan reads the events up to seq that were not looked at, and returns which of them requested a merge, and which delivered work, by work.

@@ -210,7 +210,7 @@ func TestEvents(t *testing.T) {
 
 	k = newKit(t, hook("approve: merge\n"), false, "T1")
 	k.advance()
-	want(k, config.NotifyApproval, `"work":"T1"`, `"commit":"abc1234"`, "signalbox approve T1")
+	want(k, config.NotifyApproval, `"work":"T1"`, `"commit":"abc1234`, "signalbox approve T1")
 
 	k = newKit(t, hook("budget: {task: {tokens: 10}}\n"), true, "T1")
 	k.turn(signalbox.NameReadyForReview, rules.SignalFields{}, rules.Spent{Tokens: 20})
@@ -638,7 +638,7 @@ func TestPullRequests(t *testing.T) {
 		d := rules.Delivery{Tip: commit, Commit: commit, Branch: "signalbox/" + work, Request: fmt.Sprint("https://forge.example/pull/", n+1)}
 		k.do(rules.ReportDelivery{Session: "merger" + work, Epoch: answer.Lease.Epoch, Delivery: d})
 		if work == "T2" {
-			k.do(rules.ReportRequest{Work: work, Actor: "crew", Request: d.Request, Commit: commit, Merged: "m"})
+			k.do(rules.ReportRequest{Work: work, Actor: "crew", Request: d.Request, Commit: commit, Merged: commit})
 		}
 	}
 	for range 2 {

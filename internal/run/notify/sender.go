@@ -105,7 +105,7 @@ func (s *Sender) Run(ctx context.Context) []Failure {
 			continue
 		}
 		seen := s.box.Engine.Tail().Seq
-		s.look()
+		s.box.Engine.WhenAvailable(ctx, s.look) // otherwise the next look finds it
 		s.deliver(sending, false)
 		s.wait(ctx, seen)
 	}

@@ -121,8 +121,11 @@ func (s *screen) about(ctx context.Context, d decision) (about, commit string, e
 			return "", "", fmt.Errorf("what the commit changes is not known: %w", err)
 		}
 		lines := append([]string{change.Title, fmt.Sprintf("commit %.12s", change.Commit), ""}, render.DiffStat(change, 72)...)
-		if len(change.Files) == 0 {
+		switch {
+		case !change.Known:
 			lines = append(lines, "the files that it changes are not known")
+		case len(change.Files) == 0:
+			lines = append(lines, "no file is changed")
 		}
 		return strings.Join(lines, "\n"), change.Commit, nil
 	}

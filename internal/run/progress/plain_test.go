@@ -83,9 +83,9 @@ func TestPlainLinesOfTrouble(t *testing.T) {
 	p.check("B-2")
 	p.start(signalbox.RoleDeveloper, "T1")
 	a = p.held["T1"]
-	p.do(rules.ReportBranch{Session: a.Session, Epoch: a.Lease.Epoch, Expected: "3f2a91c0ffee", Found: "badbadbad"})
-	p.do(rules.ObserveBase{Commit: "1111111111", Actor: "crew"})
-	p.do(rules.ObserveBase{Known: "1111111111", Commit: "2222222222", Added: []string{"2222222 by \x1b[31mhand"}, Dropped: []string{"1111111 start"}, Actor: "crew"})
+	p.do(rules.ReportBranch{Session: a.Session, Epoch: a.Lease.Epoch, Expected: "3f2a91c0ffee0000000000000000000000000000", Found: "badbadbad0000000000000000000000000000000"})
+	p.do(rules.ObserveBase{Commit: "1111111111000000000000000000000000000000", Actor: "crew"})
+	p.do(rules.ObserveBase{Known: "1111111111000000000000000000000000000000", Commit: "2222222222000000000000000000000000000000", Added: []string{"2222222 by \x1b[31mhand"}, Dropped: []string{"1111111 start"}, Actor: "crew"})
 	p.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailTimeout, Detail: "no answer in 15m0s"})
 	p.check("B-3")
 	p.start(signalbox.RoleDeveloper, "T1")

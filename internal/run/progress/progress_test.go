@@ -135,7 +135,7 @@ func (p *play) check(work string, failed ...string) {
 		}
 	}
 	a := p.held[work]
-	commit := "3f2a91c"
+	commit := "3f2a91c000000000000000000000000000000000"
 	if work[0] == 'B' && p.s.Base() != "" {
 		commit = p.s.Base()
 	}
@@ -147,15 +147,15 @@ func (p *play) redBase(check, cause string) {
 	p.t.Helper()
 	p.start(signalbox.RoleCI, "B-1")
 	a := p.held["B-1"]
-	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c", Rows: []rules.CheckRow{{Check: check, Environment: "linux", Exit: 127, Cause: cause}}})
+	p.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c000000000000000000000000000000000", Rows: []rules.CheckRow{{Check: check, Environment: "linux", Exit: 127, Cause: cause}}})
 }
 
 func (p *play) merge(work string) {
 	p.t.Helper()
 	p.start(signalbox.RoleMerger, work)
 	a := p.held[work]
-	p.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee"})
-	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee"})
+	p.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee0000000000000000000000000000"})
+	p.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "3f2a91c0ffee0000000000000000000000000000"})
 }
 
 // develop brings work as far as its review.

@@ -69,7 +69,7 @@ func (s *screen) catchUp(ctx context.Context) error {
 	if tail > s.reported+maxBacklog {
 		s.reported = tail - maxBacklog
 	}
-	return s.b.ReadTo(context.WithoutCancel(ctx), &s.reported, tail, func(events []signalbox.Event) error {
+	return s.b.ReadTo(ctx, &s.reported, tail, func(events []signalbox.Event) error {
 		lastLines := s.reporter.lastLines(events)
 		var story []report
 		s.b.Engine.View(func(state *rules.State) { story = s.reporter.reports(state, events, lastLines) })

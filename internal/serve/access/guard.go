@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/serve/transfer"
 )
 
@@ -91,7 +92,7 @@ func StatusOf(err error) int {
 	if denied, ok := errors.AsType[*DeniedError](err); ok {
 		return denied.Status
 	}
-	if errors.Is(err, transfer.ErrBusy) {
+	if errors.Is(err, transfer.ErrBusy) || errors.Is(err, journal.ErrUnavailable) {
 		return http.StatusServiceUnavailable
 	}
 	switch signalbox.CodeOf(err) {

@@ -5,12 +5,14 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 	"time"
 
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
@@ -142,5 +144,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, o *operation) {
 // actor returns the name of the caller on the ledger.
 func (c *call) actor() string { return c.caller.Name }
 
-// refresh reads the events that other processes have appended, so that an answer includes everything that the caller may know of.
-func (a *API) refresh(ctx context.Context) error { return a.box.Engine.Refresh(ctx) }
+// refresh reads the events that other processes have appended, so that an answer includes everything that the caller may know of. A program cannot
+// see that an answer is outdated, so it gets an error instead, and soon.
+func (a *API) refresh(ctx context.Context) error {
+	since, err := a.box.Engine.RefreshOrKnown(ctx)
+	if err == nil && !since.IsZero() {
+		err = fmt.Errorf("%w since %s UTC", journal.ErrUnavailable, since.UTC().Format(time.TimeOnly))
+	}
+	return err
+}

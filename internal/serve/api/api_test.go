@@ -278,7 +278,7 @@ func TestSessionsOfARun(t *testing.T) {
 	w := newWorld(t, true)
 	w.loadPlan()
 	baseline := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "w.1", Actor: "crew", Lease: "l-1"})
-	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch, Commit: "c0"})
+	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch, Commit: "c000000000000000000000000000000000000000"})
 	const secret = "secret-of-the-agent"
 	held := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w.2", Actor: "crew", Lease: "l-2", Secret: rules.HashSecret(secret)})
 	before := w.box.Engine.Tail().Seq

@@ -55,10 +55,17 @@ func TestCrewPage(t *testing.T) {
 // TestCrewPageOfAnotherMachine does not say what a sandbox leaves open that other layers enforce.
 func TestCrewPageOfAnotherMachine(t *testing.T) {
 	s := newStage(t)
-	a := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-1.900", Actor: "crew", Lease: "l-900"})
+	a := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-1.900", Actor: "crew", Lease: "l-900", Machine: "alpha <b>\x1b"})
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Sandbox: rules.Sandbox{Mode: string(sandbox.Enforce), Layers: "another kernel"}})
-	if _, _, page := s.get(http.DefaultClient, "/crew"); !strings.Contains(page, "enforced by another kernel") || !strings.Contains(page, "It runs on another machine.") {
+	if _, _, page := s.get(http.DefaultClient, "/crew"); !strings.Contains(page, "enforced by another kernel") || !strings.Contains(page, "It runs on another machine.") || strings.Contains(page, "alpha") {
 		t.Errorf("the page is:\n%s", page)
+	}
+	s.box.Config.Journal = "postgres://db/x" // machines share the ledger
+	_, _, page := s.get(http.DefaultClient, "/crew")
+	for _, want := range []string{"on <bdi>alpha &lt;b&gt;", "Machines at work", "with 1 task"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
 	}
 }
 

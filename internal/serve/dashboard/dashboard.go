@@ -22,6 +22,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/run/inspect"
@@ -174,6 +175,8 @@ type view struct {
 	part string
 	// redirect is the address of another page to show instead, and refresh of one to show next.
 	redirect, refresh string
+	// away is since when the ledger cannot be reached.
+	away time.Time
 }
 
 // link is an entry of the navigation: the template of the page that it leads to, its path and its name.
@@ -216,7 +219,9 @@ type frame struct {
 	Waiting               int
 	Standing              string
 	Seq                   uint64
-	Data                  any
+	// Away is since when the ledger cannot be reached. The page shows what was known then.
+	Away time.Time
+	Data any
 }
 
 // shower collects what a page shows.
@@ -252,12 +257,9 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 				transfer.TakeTime(w)
 			}
 		}
-		if err == nil {
-			err = d.box.Engine.Refresh(r.Context())
-		}
 		var v view
 		if err == nil {
-			v, err = show(r.Context(), r)
+			v, err = d.showKnown(r, show)
 		}
 		if err != nil {
 			d.fail(w, r, caller, err)
@@ -269,6 +271,29 @@ func (d *Dashboard) limitedPage(mux *http.ServeMux, pattern string, scope access
 		}
 		d.render(w, r, caller, v)
 	})
+}
+
+// awayPatience is how long a page waits for other things on the ledger if it cannot be reached.
+const awayPatience = 2 * time.Second
+
+// showKnown collects what a page shows. If the ledger cannot be reached, that is the last known state, as far as it suffices for the page.
+func (d *Dashboard) showKnown(r *http.Request, show shower) (view, error) {
+	ctx := r.Context()
+	away, err := d.box.Engine.RefreshOrKnown(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	if !away.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, awayPatience)
+		defer cancel()
+	}
+	v, err := show(ctx, r)
+	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
+		err = fmt.Errorf("%w: the ledger does not answer", journal.ErrUnavailable)
+	}
+	v.away = away
+	return v, err
 }
 
 // form adds a form that changes something, and then leads back to the page that it is on.
@@ -310,7 +335,9 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 	if !f.Bare && v.part == "" {
 		st, err := v.known, error(nil)
 		if st == nil {
-			st, err = inspect.ReadStatus(r.Context(), d.box, d.opts.Now())
+			ctx, cancel := context.WithTimeout(r.Context(), awayPatience)
+			defer cancel()
+			st, err = inspect.ReadStatus(ctx, d.box, d.opts.Now())
 		}
 		if err != nil {
 			d.opts.Log.Error("the status cannot be read", "error", err)
@@ -318,7 +345,7 @@ func (d *Dashboard) render(w http.ResponseWriter, r *http.Request, caller access
 			return
 		}
 		questions, approvals := st.Waiting()
-		f.Waiting, f.Standing, f.Seq = questions+approvals, string(st.Standing), st.Events
+		f.Waiting, f.Standing, f.Seq, f.Away = questions+approvals, string(st.Standing), st.Events, v.away
 		if st.Standing == rules.StandingWorking && st.Continue != "" {
 			f.Standing = stopped
 		}

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -43,6 +44,7 @@ type stage struct {
 	url   string
 	held  map[string]rules.Answer
 	// commit is that of every task.
+	base   string
 	commit string
 	// desk is that of the portfolio; nil means that there is none.
 	desk *portfolio.Desk
@@ -58,11 +60,11 @@ type stage struct {
 
 func newStage(t testing.TB) *stage {
 	t.Helper()
-	return newStageIn(t, t.TempDir(), "3f2a91c0")
+	return newStageIn(t, t.TempDir(), "", "3f2a91c0"+strings.Repeat("0", 32))
 }
 
-// newStageIn returns a stage in a folder, where the tasks have a commit.
-func newStageIn(t testing.TB, folder, commit string) *stage {
+// newStageIn returns a stage in a folder, where the tasks have a commit. base is that of the base, "" if it is not known.
+func newStageIn(t testing.TB, folder, base, commit string) *stage {
 	t.Helper()
 	dir := filepath.Join(folder, box.FolderName)
 	opts := &box.Options{KeyFile: filepath.Join(filepath.Dir(dir), "box.key")}
@@ -74,7 +76,7 @@ func newStageIn(t testing.TB, folder, commit string) *stage {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, commit: commit, config: b.Config}
+	s := &stage{t: t, box: b, store: access.NewStore(dir), held: map[string]rules.Answer{}, base: base, commit: commit, config: b.Config}
 	s.perform()
 	oracle := ask.New(b, ask.Options{Config: func(context.Context) (*config.Config, error) { return s.config, nil }})
 	t.Cleanup(oracle.Close)
@@ -136,7 +138,7 @@ func (s *stage) check(work string, passed bool) {
 	if !passed {
 		row.Exit, row.Output = 1, s.blob(hostile)
 	}
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit, Rows: []rules.CheckRow{row}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit, Base: s.base, Rows: []rules.CheckRow{row}})
 }
 
 func (s *stage) develop(work string) {
@@ -362,7 +364,7 @@ func TestOnlyTheCommitOnThePageIsApproved(t *testing.T) {
 	if status, _ := s.post(client, "/work/T1/approve", nil); status < 400 {
 		t.Errorf("approved without a commit: %d", status)
 	}
-	if status, body := s.post(client, "/work/T1/approve", url.Values{"commit": {"3f2a91c0"}}); status != http.StatusSeeOther {
+	if status, body := s.post(client, "/work/T1/approve", url.Values{"commit": {s.commit}}); status != http.StatusSeeOther {
 		t.Errorf("approve: %d %s", status, body)
 	}
 	s.box.Engine.View(func(state *rules.State) {
@@ -573,6 +575,33 @@ func git(t *testing.T, folder string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// The pages tell a commit that changes no file from one whose files are not known.
+func TestFilesOfAChange(t *testing.T) {
+	const unknown, none, some = "the files that it changes are not known", "no file is changed", "1 file,"
+	for name, test := range map[string]struct {
+		files  map[string]string
+		commit string // instead of that of the repository
+		want   string
+	}{
+		"a file":            {files: map[string]string{"a.go": "x"}, want: some},
+		"no file":           {want: none},
+		"an unknown commit": {commit: strings.Repeat("1", 40), want: unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder, commit := repository(t, test.files)
+			s := newStageIn(t, folder, git(t, folder, "rev-parse", "main"), cmp.Or(test.commit, commit))
+			for _, path := range []string{"/", "/work/T1"} {
+				page := s.mustGet(t, path)
+				for _, text := range []string{unknown, none, some} {
+					if strings.Contains(page, text) != (text == test.want) {
+						t.Errorf("%s: %q is there: %t\n%s", path, text, text != test.want, page)
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestOnlyWholeDiffsAreApproved looks for the button that approves on diffs that a page shows in full and on others.
 func TestOnlyWholeDiffsAreApproved(t *testing.T) {
 	large := strings.Repeat(strings.Repeat(`"`, 1990)+"\n", 20_500)
@@ -588,7 +617,7 @@ func TestOnlyWholeDiffsAreApproved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder, commit := repository(t, map[string]string{"a.go": test.text})
-			s := newStageIn(t, folder, commit)
+			s := newStageIn(t, folder, "", commit)
 			status, _, page := s.get(s.logIn(access.Answer), "/work/T1/diff")
 			if status != http.StatusOK || len(page) > 16<<20 {
 				t.Fatalf("status %d, %d bytes", status, len(page))
@@ -611,7 +640,7 @@ func TestOnlyWholeDiffsAreApproved(t *testing.T) {
 // TestWorkingDiffIsNotApproved looks at what is not saved, with more new files than git is asked for: it is not what would be approved.
 func TestWorkingDiffIsNotApproved(t *testing.T) {
 	folder, commit := repository(t, map[string]string{"a.go": "x := 1\n"})
-	s := newStageIn(t, folder, commit)
+	s := newStageIn(t, folder, "", commit)
 	tree := filepath.Join(s.box.Dir, crew.TreesFolder, "T1")
 	git(t, folder, "worktree", "add", "-q", tree, "task")
 	for i := range 205 {

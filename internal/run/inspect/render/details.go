@@ -201,6 +201,10 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 	if agents {
 		rows[0] = append(rows[0], "AGENT", "TOKENS", "COST")
 	}
+	machines := slices.ContainsFunc(sessions, func(s inspect.Session) bool { return s.Machine != "" })
+	if machines {
+		rows[0] = append(rows[0], "MACHINE")
+	}
 	for _, s := range sessions {
 		to, ended := "-", "-"
 		if s.To != nil {
@@ -220,9 +224,12 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 			}
 			row = append(row, cmp.Or(text.Printable(s.Agent()), "-"), tokens, cost)
 		}
+		if machines {
+			row = append(row, cmp.Or(machine(s.Machine), "-"))
+		}
 		rows = append(rows, row)
 	}
-	lines, _ := show.Columns(rows, p.o.Width, "EPOCH", "PHASE", "TO", "TOKENS", "FROM", "COST", "AGENT", "ENDED")
+	lines, _ := show.Columns(rows, p.o.Width, "EPOCH", "PHASE", "TO", "TOKENS", "FROM", "COST", "AGENT", "MACHINE", "ENDED")
 	return p.lines(lines)
 }
 

@@ -53,7 +53,7 @@ func newStage(t *testing.T) *stage {
 	s.do(rules.Configure{Policy: policy, Actor: "ann"})
 	s.do(rules.LoadPlan{Plan: signalbox.Hash{1}, Name: "one", ID: "one", Source: "one.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}}, Actor: "ann"})
 	base := s.dispatch(signalbox.RoleCI)
-	s.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: "c0"})
+	s.do(rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: "c000000000000000000000000000000000000000"})
 	s.seen = open(box.OpenReadOnly, opts)
 	s.openLater = func() *box.Box {
 		later := *opts
@@ -160,10 +160,10 @@ func TestLogSaysHowSessionsEnded(t *testing.T) {
 	s.do(rules.ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: rules.FailCrash, Detail: "exit status 1: no model\nhint: set \x1b[31mone", Turn: &rules.Turn{Exit: 1}})
 	s.end(s.start(), "ready_for_review", "READY_FOR_REVIEW: T1\n")
 	a = s.dispatch(signalbox.RoleCI)
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c1", Base: "c0", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Exit: 2}, {Check: "vet", Environment: "local", Passed: true}}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c100000000000000000000000000000000000000", Base: "c000000000000000000000000000000000000000", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Exit: 2}, {Check: "vet", Environment: "local", Passed: true}}})
 	s.end(s.start(), "ready_for_review", "READY_FOR_REVIEW: T1\n")
 	a = s.dispatch(signalbox.RoleCI)
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c1", Base: "c0", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "c100000000000000000000000000000000000000", Base: "c000000000000000000000000000000000000000", Rows: []rules.CheckRow{{Check: "test", Environment: "local", Passed: true}}})
 	a = s.dispatch(signalbox.RoleCritic)
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted"})
 	s.end(a, "review_passed", "REVIEW_PASSED: T1\n")
@@ -171,8 +171,8 @@ func TestLogSaysHowSessionsEnded(t *testing.T) {
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "scripted"})
 	s.end(a, "audit_passed", "AUDIT_PASSED: T1\n")
 	a = s.dispatch(signalbox.RoleMerger)
-	s.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789"})
-	s.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789"})
+	s.do(rules.PrepareMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789000000000000000000000000000000"})
+	s.do(rules.ReportMerge{Session: a.Session, Epoch: a.Lease.Epoch, Commit: "0123456789000000000000000000000000000000"})
 	if err := s.seen.Engine.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,19 @@ func (p *statusPrinter) head() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	return append(lines, p.standing()...)
+	return append(append(lines, p.standing()...), p.machines()...)
+}
+
+// machines prints which machines are at work, if several can be.
+func (p *statusPrinter) machines() []string {
+	if len(p.st.Machines) == 0 {
+		return nil
+	}
+	var names []string
+	for _, m := range p.st.Machines {
+		names = append(names, machine(m.Name)+" ("+text.Count(m.Tasks, "task")+")")
+	}
+	return show.Wrap("at work: "+strings.Join(names, ", "), p.width(), 2)
 }
 
 // plans returns the plan that was loaded last, and the others that are not finished.
@@ -229,6 +241,12 @@ func (p *statusPrinter) row(t inspect.Task) []string {
 	return row
 }
 
+// machine returns the name of a machine for a screen, without its domain.
+func machine(name string) string {
+	short, _, _ := strings.Cut(name, ".")
+	return show.Cut(show.OnScreen(cmp.Or(short, name)), 20)
+}
+
 func who(w *inspect.Worker) string {
 	name := show.OnScreen(w.Name())
 	if w.Agent != "" {
@@ -236,6 +254,9 @@ func who(w *inspect.Worker) string {
 	}
 	if w.Attempt > 1 {
 		name += " (" + text.Ordinal(w.Attempt) + ")"
+	}
+	if w.Machine != "" {
+		name += " on " + machine(w.Machine)
 	}
 	if w.Lost {
 		name += ", killed"

@@ -15,14 +15,17 @@ function start() {
   let source = "";
   let size = 0;
   let scale = 0; // pixels for a byte
-  let wanted = 0; // the number of the last request whose answer counts
-  let busy = false;
+  let wanted = 0; // how often the user went somewhere; what was asked for before that no longer counts
+  let busy = false; // look or grow is waiting for an answer
+  let missed = 0; // how often in a row grow could not show what was written
+  let retry; // the timer of the next attempt
 
   const fromOf = (e) => Number(e.dataset.from);
   const toOf = (e) => Number(e.dataset.to);
   const first = () => fromOf(pieces[0]);
   const last = () => toOf(pieces[pieces.length - 1]);
-  const isAtEnd = () => pieces.length === 0 || (last() >= size && log.scrollHeight - log.scrollTop - log.clientHeight < 24);
+  const isAtBottom = () => log.scrollHeight - log.scrollTop - log.clientHeight < 24;
+  const isAtEnd = () => pieces.length === 0 || (last() >= size && isAtBottom());
 
   // prepare marks the line that the address names, and takes the links of a piece out of the tab order, because there is one for nearly every line:
   // keys go from one to the next.
@@ -116,7 +119,7 @@ function start() {
     const start = above.offsetHeight;
     const end = log.scrollHeight - below.offsetHeight;
     busy = true;
-    const number = ++wanted;
+    const number = wanted;
     try {
       if (bottom < start || top > end) {
         const atBottom = log.scrollHeight - bottom < 2;
@@ -131,7 +134,11 @@ function start() {
         if (piece && number === wanted && piece.children.length > 0) prepend(piece);
       } else if (last() < size && end - bottom < log.clientHeight) {
         const piece = await load({ at: last() });
-        if (piece && number === wanted) append(piece);
+        if (piece && number === wanted) {
+          const atBottom = isAtBottom(); // the rest may be higher than the space that stood for it
+          append(piece);
+          if (atBottom) log.scrollTop = log.scrollHeight;
+        }
       } else {
         return;
       }
@@ -151,27 +158,32 @@ function start() {
     });
   }
 
-  // goTo shows the line of a byte.
+  // goTo shows the line of a byte, and reports whether the server gave it. The user may have gone elsewhere meanwhile.
   async function goTo(parameters, place) {
     const number = ++wanted;
     const piece = await load(parameters);
-    if (!piece || number !== wanted) return;
-    show(piece);
-    place();
-    schedule();
+    if (piece && number === wanted) {
+      show(piece);
+      place();
+      schedule();
+    }
+    return piece !== null;
   }
   const goStart = () => goTo({ at: 0 }, () => (log.scrollTop = 0));
-  const goEnd = () => goTo({ before: Math.max(size, 1) }, () => (log.scrollTop = log.scrollHeight));
+  const goEnd = () => goTo({}, () => (log.scrollTop = log.scrollHeight)); // where it ends now, which may be after size
 
-  // grow shows what was written meanwhile. It stays at the end if the user is there.
+  // grow shows what was written meanwhile. It stays at the end if the user is there. What it cannot show now it shows later: if the agent has ended,
+  // nothing else announces it.
   async function grow() {
-    if (busy) return;
+    if (busy) return growLater();
     busy = true;
+    const number = wanted;
     try {
       const lines = log.querySelectorAll(".line");
       const at = isAtEnd() && lines.length > 0 ? fromOf(lines[lines.length - 1]) : size;
       const piece = await load({ at });
-      if (!piece) return;
+      if (!piece || number !== wanted) return growLater();
+      missed = 0;
       const atEnd = isAtEnd(); // the user may have scrolled meanwhile
       if (atEnd && pieces.length > 0) append(piece);
       else if (atEnd) show(piece);
@@ -184,6 +196,11 @@ function start() {
       busy = false;
     }
     schedule();
+  }
+
+  function growLater() {
+    clearTimeout(retry);
+    if (++missed < 30) retry = setTimeout(follow, 1000);
   }
 
   // check has the server look at all of the transcript for signals, some of it with each request. Then it shows the lines again, with their marks.
@@ -208,9 +225,13 @@ function start() {
     if (now.value !== source) {
       const atEnd = isAtEnd();
       if (source !== "" && !atEnd) return; // the user reads; the sessions are listed above
+      const before = source;
       source = now.value;
       size = Number(now.dataset.size);
-      await goEnd();
+      if (!(await goEnd())) {
+        source = before;
+        growLater();
+      }
     } else if (Number(now.dataset.size) !== size || now.hasAttribute("data-running")) {
       await grow();
     }

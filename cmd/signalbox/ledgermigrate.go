@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/team"
+	"signalbox/internal/text"
+)
+
+type ledgerMigrateCommand struct {
+	boxFlag
+	To     nonEmpty `required:"" placeholder:"ADDRESS" help:"Where the ledger is to be: an address, cluster for the machines that the setting cluster lists, or sqlite for a file in the box."`
+	DryRun bool     `name:"dry-run" help:"Check everything and say what would happen, without changing anything."`
+	Force  bool     `help:"Cancel an incomplete move although the other place cannot be reached."`
+	JSON   bool     `name:"json" help:"Print one JSON object."`
+}
+
+func (ledgerMigrateCommand) Help() string {
+	return `Moves the ledger to another database, into a cluster of the machines themselves, or back into a file of the box: it copies all events, byte for byte, and the blobs that they refer to, verifies both places, and changes the setting journal. The ledger can be in use until the copy is almost complete. Then the event LedgerMoved ends it in the old place: from then on every process there refuses to work, and says what to write into signalbox.yaml. The copy continues with LedgerContinued.
+
+If the command is interrupted, run it again: it verifies what was copied and continues. A place that has anything but a part of this ledger is refused. On each other machine that uses the box, run the same command, which then only changes the setting, or edit signalbox.yaml.
+
+To cancel a move that cannot be completed, name the place where the ledger is now. The old place keeps its copy, which can be read but not continued. docs/machines.md says more.
+
+Examples:
+
+    signalbox ledger migrate --to postgres://signalbox@db.example.com/signalbox?schema=shop --dry-run
+    signalbox ledger migrate --to postgres://signalbox@db.example.com/signalbox?schema=shop
+    signalbox ledger migrate --to cluster
+    signalbox ledger migrate --to sqlite`
+}
+
+// migrated is the JSON answer.
+type migrated struct {
+	Outcome box.MigrateOutcome `json:"outcome"`
+	Box     string             `json:"box"`
+	From    string             `json:"from"`
+	To      string             `json:"to"`
+	Events  uint64             `json:"events"`
+	Head    signalbox.Hash     `json:"head"`
+	// Present is how many events were there already, and Blobs how many blobs were copied.
+	Present uint64           `json:"present"`
+	Blobs   int              `json:"blobs"`
+	Missing []signalbox.Hash `json:"missing,omitempty"`
+}
+
+func (c *ledgerMigrateCommand) Run(p *program) error {
+	if err := p.operatorOnly("move the ledger"); err != nil {
+		return err
+	}
+	dir, err := p.findBox(c.boxFlag)
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted()
+	defer stop()
+	known := team.Store{}.KnowsPlaces(dir)
+	done, err := box.Migrate(ctx, dir, &box.MigrateOptions{
+		Options: *p.boxOptions(), To: string(c.To), Actor: p.actor(""), DryRun: c.DryRun, Force: c.Force, Progress: p.migrateProgress(string(c.To)),
+	})
+	if !c.DryRun {
+		p.rememberPlaces(dir, known, err)
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it ended"}
+	}
+	if err != nil {
+		return err
+	}
+	return c.print(p, done)
+}
+
+// migrateProgress returns a function that prints each step, and how far it is: on a terminal every second, elsewhere every ten.
+func (p *program) migrateProgress(to string) func(step box.MigrateStep, done, total uint64) {
+	steps := map[box.MigrateStep]string{
+		box.MigrateVerify: "verifying the ledger", box.MigrateCompare: "comparing with " + to, box.MigrateCopy: "copying to " + to,
+		box.MigrateCheck: "verifying the copy", box.MigrateSwitch: "switching to " + to,
+	}
+	var current box.MigrateStep
+	var shown time.Time
+	return func(step box.MigrateStep, done, total uint64) {
+		now := time.Now()
+		if step != current {
+			current, shown = step, now
+			p.notef("%s: %s", steps[step], eventCount(total))
+			return
+		}
+		if isTerminal(p.stderr) && now.Sub(shown) > time.Second {
+			shown = now
+			fmt.Fprintf(p.stderr, "%d of %d events\r", done, total)
+		} else if now.Sub(shown) > 10*time.Second {
+			shown = now
+			p.notef("%d of %d events", done, total)
+		}
+	}
+}
+
+func (c *ledgerMigrateCommand) print(p *program, done *box.MigrateResult) error {
+	var err error
+	if c.JSON {
+		err = p.printJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events, done.Head, done.Present, done.Blobs, done.Missing}, "")
+	} else {
+		_, err = fmt.Fprintln(p.out, printable(describeMigration(done)))
+	}
+	if err != nil {
+		return err
+	}
+	for _, digest := range done.Missing {
+		p.warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
+	}
+	if done.Outcome == box.Moved {
+		switch done.To {
+		case rules.JournalSQLite:
+			p.notef("only this machine can use the ledger now; others that used it refuse to work")
+		case config.JournalCluster:
+			p.notef("on other machines that use this box, set cluster, with the same secret, in signalbox.yaml, and no other journal")
+		default:
+			p.notef("on other machines that use this box, run the same command, or write into signalbox.yaml: journal: %q; in both cases with the user that the machine has now", done.To)
+			if config.JournalScheme(done.To) == "postgres" {
+				p.notef("rights in the old place do not move: grant them in the new one with signalbox ledger grant")
+			}
+		}
+		p.notef("what is in the old place, %s, can no longer be continued: keep it as a copy, or remove it", done.From)
+	}
+	if done.Unsigned != nil {
+		p.warnf("the ledger was moved, but: %v", done.Unsigned)
+		p.printHint(done.Unsigned)
+	}
+	return nil
+}
+
+func describeMigration(done *box.MigrateResult) string {
+	switch done.Outcome {
+	case box.Moved:
+		return fmt.Sprintf("moved %s from %s to %s: %s, %s copied, head %s", done.Box, done.From, done.To, eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
+	case box.WouldMove:
+		return fmt.Sprintf("would move %s from %s to %s: %s, of which %d are there already", done.Box, done.From, done.To, eventCount(done.Events), done.Present)
+	case box.Switched:
+		return fmt.Sprintf("%s had been moved to %s: changed the setting journal", done.Box, done.To)
+	case box.WouldSwitch:
+		return fmt.Sprintf("%s has been moved to %s: would change only the setting journal", done.Box, done.To)
+	case box.Cancelled:
+		return fmt.Sprintf("cancelled the move of %s: it continues in %s, %s, head %s", done.Box, done.To, eventCount(done.Events), done.Head)
+	case box.WouldCancel:
+		return fmt.Sprintf("would cancel the move of %s, which would continue in %s", done.Box, done.To)
+	}
+	return fmt.Sprintf("%s is in %s already: nothing was changed", done.Box, done.To)
+}

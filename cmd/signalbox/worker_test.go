@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+)
+
+// newTestProject returns a box in a git repository, which becomes the working folder.
+func newTestProject(t *testing.T) *testBox {
+	t.Helper()
+	b := newTestBox(t)
+	t.Chdir(filepath.Dir(b.dir))
+	for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"-c", "user.name=ann", "-c", "user.email=ann@example.com", "commit", "-q", "--allow-empty", "-m", "empty"}} {
+		if out, err := exec.CommandContext(t.Context(), "git", args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	return b
+}
+
+// checkEnd checks what a program that was not interrupted says when it ends.
+func checkEnd(t *testing.T, status int, stderr *bytes.Buffer, want string) {
+	t.Helper()
+	if text := stderr.String(); status != 1 || !strings.Contains(text, want) || strings.Contains(text, "interrupted") || strings.Contains(text, "cannot be signed") {
+		t.Errorf("status %d, stderr %s; want %q", status, text, want)
+	}
+}
+
+func TestWorkerThatCannotWrite(t *testing.T) {
+	b := newTestProject(t)
+	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
+	p.stdout = failing{errors.New("no space left")}
+	checkEnd(t, p.run(), stderr, "signalbox: cannot write the answer: no space left\n")
+}
+
+func TestWorkerOfAMovedLedger(t *testing.T) {
+	b := newTestProject(t)
+	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
+	out, in := io.Pipe()
+	p.stdout = in
+	ended := make(chan int, 1)
+	go func() {
+		defer in.Close()
+		ended <- p.run()
+	}()
+	lines := bufio.NewReader(out)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "worker") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	go io.Copy(io.Discard, lines)
+	opened, err := box.Open(t.Context(), b.dir, &box.Options{KeyFile: b.env[keyVariable]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if _, err := opened.Engine.Do(t.Context(), rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	checkEnd(t, <-ended, stderr, "signalbox: the ledger was moved to postgres://db.example.com/shop, by ann\n")
+}

@@ -1,0 +1,172 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/core/applied"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/durable"
+	"signalbox/internal/text"
+)
+
+// Loss is what a machine must forget to continue with a ledger that has lost events.
+type Loss struct {
+	// Lost are the events that this machine applied and the ledger does not have, nil if there are none.
+	Lost *applied.Lost
+	// Checkpoints are the box's own checkpoints that the ledger does not continue.
+	Checkpoints []LostCheckpoint
+	// Events is the number of events that the ledger has.
+	Events uint64
+	// SignsElsewhere reports whether the signing key is on another machine, so that its checkpoint could not be compared.
+	SignsElsewhere bool
+}
+
+// LostCheckpoint is a signed checkpoint of events that the ledger no longer has.
+type LostCheckpoint struct {
+	File string `json:"file"`
+	Size uint64 `json:"events"`
+}
+
+// None reports whether there is nothing to forget.
+func (l *Loss) None() bool { return l.Lost == nil && len(l.Checkpoints) == 0 }
+
+// FindLoss compares the ledger with what this machine applied and signed. The events that the ledger has must be valid.
+func (l *Ledger) FindLoss(ctx context.Context) (*Loss, error) {
+	lost, err := l.Lost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.id == "" {
+		return nil, &signalbox.Error{Code: signalbox.CodeUnverified, Err: errors.New("the ledger has no events, so there is nothing to continue with"),
+			Hint: "restore the ledger from a backup; to start again, move the whole folder away and run signalbox init"}
+	}
+	e, _, err := l.openForgetfulEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	found := &Loss{Lost: lost, Events: e.Tail().Seq}
+	found.Checkpoints, err = l.lostCheckpoints(ctx, found.Events)
+	_, keyErr := l.privateKey()
+	found.SignsElsewhere = errors.Is(keyErr, ErrNoKey)
+	return found, err
+}
+
+// lostCheckpoints returns the checkpoints that a ledger with so many events does not continue.
+func (l *Ledger) lostCheckpoints(ctx context.Context, events uint64) ([]LostCheckpoint, error) {
+	public, err := l.PublicKey()
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
+		return nil, nil // nothing was signed
+	}
+	if err != nil {
+		return nil, err
+	}
+	names := []string{l.file(checkpointName)}
+	if keyFile, err := l.keyFile(l.ID()); err == nil {
+		names = append(names, keyFile+signedSuffix)
+	}
+	var found []LostCheckpoint
+	for _, name := range names {
+		checkpoint, err := openCheckpoint(name, public)
+		if err != nil {
+			return nil, err
+		}
+		if checkpoint == nil {
+			continue
+		}
+		if err = checkLength(checkpoint.Size, events); err == nil {
+			_, err = l.treeFor(ctx, checkpoint)
+		}
+		if signalbox.CodeOf(err) == signalbox.CodeUnverified {
+			found = append(found, LostCheckpoint{name, checkpoint.Size})
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// AcceptLoss forgets what FindLoss found, so that the ledger can be written to, and records on the ledger which events are lost. Nothing is
+// deleted: it returns the files in which what is forgotten was kept. No other process of the box should run. If it is interrupted, repeating
+// it completes it.
+func (l *Ledger) AcceptLoss(ctx context.Context, loss *Loss, actor string) (kept []string, err error) {
+	lock, err := l.lockCheckpoint(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Release()
+	if loss.Lost != nil { // first, so that no machine forgets without a record
+		if err := l.recordLoss(ctx, loss.Lost, actor); err != nil {
+			return nil, err
+		}
+	}
+	for _, checkpoint := range loss.Checkpoints {
+		aside, err := moveAside(checkpoint.File)
+		if err != nil {
+			return kept, cannotForget(err)
+		}
+		kept = append(kept, aside)
+	}
+	if loss.Lost == nil {
+		return kept, nil
+	}
+	if err := l.dropSnapshot(ctx); err != nil {
+		return kept, cannotForget(err)
+	}
+	memory, err := applied.Open(l.memoryFile(), l.id)
+	if err != nil {
+		return kept, err
+	}
+	defer memory.Close()
+	events, err := l.lastEvents(ctx)
+	if err != nil {
+		return kept, err
+	}
+	aside := l.memoryFile() + ".lost-" + l.now().UTC().Format("20060102T150405.000000000Z")
+	if err := memory.Replace(events, aside); err != nil {
+		return kept, cannotForget(err)
+	}
+	return append(kept, aside), nil
+}
+
+// recordLoss records on the ledger that this machine continues without events that it had applied.
+func (l *Ledger) recordLoss(ctx context.Context, lost *applied.Lost, actor string) error {
+	e, _, err := l.openForgetfulEngine(ctx)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	host, _ := os.Hostname() // "" if the machine has no name
+	_, err = e.Do(ctx, rules.AcceptLoss{First: lost.First, Last: lost.Last, Hash: lost.Known[len(lost.Known)-1].Hash, Host: text.Shorten(text.Printable(host), 100), Actor: actor})
+	return err
+}
+
+func (l *Ledger) now() time.Time {
+	if l.options.Now != nil {
+		return l.options.Now()
+	}
+	return time.Now()
+}
+
+// dropSnapshot removes a snapshot of events that the ledger no longer has. It would be ignored, with a warning every time.
+func (l *Ledger) dropSnapshot(ctx context.Context) error {
+	s, err := l.Journal.LoadSnapshot(ctx)
+	if err != nil || s.Seq == 0 {
+		return nil // there is none that would be used
+	}
+	events, err := l.Journal.Read(ctx, s.Seq-1, 1)
+	if err != nil || len(events) > 0 && events[0].Hash == s.Hash {
+		return err
+	}
+	return durable.Remove(l.file(snapshotName))
+}
+
+func cannotForget(err error) error {
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot change what this machine remembers: %w", err),
+		Hint: "check the permissions of the box and of the folder with the signing key, and run the command again"}
+}

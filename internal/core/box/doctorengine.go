@@ -1,0 +1,150 @@
+package box
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"signalbox/internal/config"
+	"signalbox/internal/core/journal"
+)
+
+// openToCheck opens the ledger for Doctor: read-only if it cannot be written to. On an error it has reported what is wrong. The caller closes the ledger, then
+// calls stop. A database that does not answer in time is a problem, and does not make Doctor hang.
+func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context.Context, stop func(), err error) {
+	address, err := config.ReadJournal(d.Dir)
+	if err != nil {
+		d.fault(Problem, "journal", err, "fix "+config.FileName)
+		return nil, nil, nil, err
+	}
+	// Nothing is waited for in a file, and reading a long ledger may take a while.
+	inner, cancel := context.WithCancelCause(ctx)
+	database := "the database"
+	if address == config.JournalCluster {
+		database = "the cluster"
+	}
+	limit := func(timeout time.Duration, what string) func() bool {
+		if address == config.JournalSQLite {
+			return func() bool { return true }
+		}
+		return time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%s did not %s within %s", database, what, timeout)) }).Stop
+	}
+	within := limit(d.sys.databaseTimeout, "answer")
+	l, err := openLedgerAt(inner, d.Dir, address, &d.Options, readWrite)
+	if err == nil {
+		d.ok("journal", "the journal can be opened")
+	} else {
+		readable, readErr := openLedgerAt(inner, d.Dir, address, &d.Options, readOnly)
+		if readErr != nil {
+			if inner.Err() != nil && ctx.Err() == nil {
+				err = context.Cause(inner)
+			}
+			cancel(nil)
+			d.fault(Problem, "journal", err, d.fixJournal(address))
+			return nil, nil, nil, err
+		}
+		d.fault(Problem, "journal", fmt.Errorf("the journal is read-only: %w", err), "check the owner and the permissions of the box and its files")
+		l = readable
+	}
+	err = d.checkDatabase(inner, l)
+	within()
+	if err != nil {
+		l.Close()
+		cancel(nil)
+		return nil, nil, nil, err
+	}
+	within = limit(12*d.sys.databaseTimeout, "deliver the ledger")
+	return l, inner, func() { within(); cancel(nil) }, nil
+}
+
+func (d *doctor) fixJournal(address string) string {
+	if address == config.JournalSQLite {
+		return "restore the box from a backup"
+	}
+	if address == config.JournalCluster {
+		return "check that signalbox run, worker or serve runs on more than half of the machines of the cluster, and that they reach each other"
+	}
+	return "check the setting journal, the network, and that the database runs"
+}
+
+// checkDatabase reports what a driver finds out about its database, how fast that answers, and how far the clocks differ.
+func (d *doctor) checkDatabase(ctx context.Context, l *Ledger) error {
+	inspector, ok := l.database().(journal.Inspector)
+	if !ok {
+		return nil
+	}
+	findings, err := inspector.Inspect(ctx)
+	for _, found := range findings {
+		d.add(healthOf(found.Level), found.Name, found.Fix, "%s", found.Detail)
+	}
+	if clock, ok := l.database().(journal.Clock); ok && err == nil {
+		err = d.checkDatabaseClock(ctx, clock)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		d.fault(Problem, "database", err, "check that the database runs and answers")
+	}
+	return err
+}
+
+func healthOf(level journal.Level) Health {
+	switch level {
+	case journal.OK:
+		return Healthy
+	case journal.Warning:
+		return Warning
+	}
+	return Problem
+}
+
+const (
+	// slowDatabase is the time of one round trip from which on people notice it: a command takes several.
+	slowDatabase = 100 * time.Millisecond
+	// noticeableSkew is how far the clocks may differ without a warning.
+	noticeableSkew = 5 * time.Second
+)
+
+// checkDatabaseClock measures the time of a round trip, and compares the clocks: machines expire each other's leases by their own clock.
+func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) error {
+	if _, err := clock.Time(ctx); err != nil { // perhaps connects
+		return err
+	}
+	begin, measured := d.sys.now(), time.Now()
+	there, err := clock.Time(ctx)
+	if err != nil {
+		return err
+	}
+	took := time.Since(measured)
+	if took > slowDatabase {
+		d.add(Warning, "latency", "run signalbox near the database", "a round trip to the database takes %s", took.Round(time.Millisecond))
+	} else {
+		d.ok("latency", "a round trip to the database takes %s", took.Round(100*time.Microsecond))
+	}
+	skew := there.Sub(begin.Add(took / 2))
+	certain := skew.Abs() - took/2
+	const fix = "correct the clock of this machine or of the database, and use a time service on both"
+	what, rounded := "ahead of", skew.Abs().Round(time.Millisecond)
+	if skew > 0 {
+		what = "behind"
+	}
+	switch margin := d.leaseMargin(ctx); {
+	case certain > margin:
+		d.add(Problem, "clock skew", fix, "the clock of this machine is %s %s that of the database, more than the %s before the end of a lease in which its agent is stopped: two agents may work on one task", rounded, what, margin)
+	case certain > noticeableSkew:
+		d.add(Warning, "clock skew", fix, "the clock of this machine is %s %s that of the database", rounded, what)
+	default:
+		d.ok("clock skew", "%s", rounded)
+	}
+	return nil
+}
+
+// leaseMargin returns how long before its lease expires an agent is stopped if the lease cannot be renewed. Package crew does so.
+func (d *doctor) leaseMargin(ctx context.Context) time.Duration {
+	ttl := config.Default().Lease.TTL
+	if settings, err := d.load(ctx, d.Dir); err == nil {
+		ttl = settings.Lease.TTL
+	}
+	return min(30*time.Second, ttl/6)
+}

@@ -1,0 +1,125 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/core/journal"
+)
+
+// inspected is a journal in a database whose driver has something to say about it.
+type inspected struct {
+	journal.Journal
+	findings []journal.Finding
+	err      error
+	ahead    time.Duration // of its clock
+	now      func() time.Time
+	hang     bool
+}
+
+func (i *inspected) Inspect(ctx context.Context) ([]journal.Finding, error) {
+	if i.hang {
+		<-ctx.Done()
+		return i.findings, ctx.Err()
+	}
+	return i.findings, i.err
+}
+
+func (i *inspected) Time(context.Context) (time.Time, error) { return i.now().Add(i.ahead), nil }
+
+// checkInspected returns what Doctor says about a box with such a journal.
+func checkInspected(t *testing.T, i *inspected) map[string]Check {
+	t.Helper()
+	m := newMover(t)
+	m.must(t, inOther, Moved)
+	sys := realSystem()
+	sys.databaseTimeout = time.Minute
+	if i.hang {
+		sys.databaseTimeout = 3 * time.Second // enough to open it
+	}
+	i.now = sys.now
+	opts := DoctorOptions{Options: *m.opts, Dir: m.dir, system: sys}
+	opts.open = func(ctx context.Context, dir, address string, how access, o *Options) (j journal.Journal, err error) {
+		i.Journal, err = m.openPlace(ctx, dir, address, how, o)
+		return i, err
+	}
+	checks := map[string]Check{}
+	for _, check := range Doctor(t.Context(), opts) {
+		checks[check.Name] = check
+	}
+	return checks
+}
+
+// Doctor shows what the driver finds, the time of a round trip, and the difference of the clocks.
+func TestDoctorDatabase(t *testing.T) {
+	checks := checkInspected(t, &inspected{findings: []journal.Finding{
+		{Name: "server", Level: journal.OK, Detail: "version 15"}, {Name: "fsync", Level: journal.Problem, Detail: "fsync is off", Fix: "turn it on"}, {Name: "lag", Level: journal.Warning, Detail: "5 MB"}}})
+	for _, want := range []Check{
+		{Name: "server", Health: Healthy, Detail: "version 15"}, {Name: "fsync", Health: Problem, Detail: "fsync is off", Fix: "turn it on"}, {Name: "lag", Health: Warning, Detail: "5 MB"},
+	} {
+		if diff := cmp.Diff(want, checks[want.Name]); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if checks["clock skew"].Health != Healthy || checks["latency"].Health == Problem || checks["ledger"].Health != Healthy {
+		t.Errorf("%+v, %+v, %+v", checks["clock skew"], checks["latency"], checks["ledger"])
+	}
+}
+
+func TestDoctorClockSkew(t *testing.T) {
+	for _, tt := range []struct {
+		ahead  time.Duration
+		health Health
+		detail string
+	}{
+		{4 * time.Second, Healthy, "4"}, {-4 * time.Second, Healthy, "4"}, {20 * time.Second, Warning, "20s behind"}, {-20 * time.Second, Warning, "20s ahead of"},
+		{time.Hour, Problem, "behind that of the database, more than the 30s"}, {-time.Hour, Problem, "ahead of"},
+	} {
+		got := checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
+		got.Detail = strings.ReplaceAll(got.Detail, "19.999s", "20s") // rounded
+		if got.Health != tt.health || tt.health == Problem && !strings.Contains(got.Detail, tt.detail) || got.Fix == "" && tt.health != Healthy {
+			t.Errorf("%s: %+v, want %s %q", tt.ahead, got, tt.health, tt.detail)
+		}
+	}
+}
+
+// A database that does not answer is a problem, and the rest is still checked.
+func TestDoctorDatabaseHangs(t *testing.T) {
+	checks := checkInspected(t, &inspected{hang: true, findings: []journal.Finding{{Name: "server", Level: journal.OK, Detail: "version 15"}}})
+	if got := checks["database"]; got.Health != Problem || !strings.Contains(got.Detail, "the database did not answer within 3s") {
+		t.Errorf("%+v", got)
+	}
+	if checks["server"].Health != Healthy || checks["files"].Name == "" {
+		t.Errorf("the rest was not checked: %+v", checks)
+	}
+	checks = checkInspected(t, &inspected{err: errors.New("connection reset")})
+	if got := checks["database"]; got.Health != Problem || !strings.Contains(got.Detail, "connection reset") {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDoctorDatabaseUnreachable(t *testing.T) {
+	m := newMover(t)
+	m.must(t, inOther, Moved)
+	sys := realSystem()
+	sys.databaseTimeout = 50 * time.Millisecond
+	opts := DoctorOptions{Options: *m.opts, Dir: m.dir, system: sys}
+	opts.open = func(ctx context.Context, _, _ string, _ access, _ *Options) (journal.Journal, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	for _, check := range Doctor(t.Context(), opts) {
+		if check.Name == "journal" {
+			if check.Health != Problem || check.Detail != "the database did not answer within 50ms" || !strings.Contains(check.Fix, "network") {
+				t.Errorf("%+v", check)
+			}
+			return
+		}
+	}
+	t.Error("there is no check of the journal")
+}

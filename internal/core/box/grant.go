@@ -1,0 +1,28 @@
+package box
+
+import (
+	"context"
+	"errors"
+
+	"signalbox"
+	"signalbox/internal/core/journal/postgres"
+)
+
+// Grant gives a role of the database that has the ledger exactly these rights to it.
+func (l *Ledger) Grant(ctx context.Context, role string, rights postgres.Rights) error {
+	database, ok := l.database().(*postgres.Journal)
+	if !ok {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the ledger is not in PostgreSQL, and has no roles"),
+			Hint: "the rights to a ledger in a file are those of the file"}
+	}
+	return database.Grant(ctx, role, rights)
+}
+
+// IsOwner reports whether a role has all rights to the ledger in PostgreSQL because it created it; "" is the one that this process uses.
+func (l *Ledger) IsOwner(ctx context.Context, role string) (bool, error) {
+	database, ok := l.database().(*postgres.Journal)
+	if !ok {
+		return false, nil
+	}
+	return database.IsOwner(ctx, role)
+}

@@ -1,0 +1,130 @@
+package box
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"signalbox"
+	"signalbox/internal/core/applied"
+	"signalbox/internal/core/engine"
+)
+
+// memoryFile returns the file in which this machine remembers the last events that it applied.
+func (l *Ledger) memoryFile() string { return l.file(applied.FileName) }
+
+// wasUsed reports whether this machine has worked with the ledger of the box.
+func (l *Ledger) wasUsed() bool {
+	_, err := os.Stat(l.memoryFile())
+	return err == nil || l.hadLedger()
+}
+
+// remembers reports whether this machine remembers events.
+func (l *Ledger) remembers() bool {
+	_, ok, err := l.Remembered()
+	return ok || err != nil
+}
+
+// Remembered returns the last event that this machine applied, as far as it is remembered.
+func (l *Ledger) Remembered() (last applied.Event, ok bool, err error) {
+	_, events, err := applied.Read(l.memoryFile())
+	if err != nil || len(events) == 0 {
+		return applied.Event{}, false, err
+	}
+	return events[len(events)-1], true, nil
+}
+
+// Lost returns which events that this machine applied the ledger has lost, nil if none. The error has CodeUnverified if this machine
+// has worked with the ledger of another box.
+func (l *Ledger) Lost(ctx context.Context) (*applied.Lost, error) {
+	box, events, err := applied.Read(l.memoryFile())
+	if err != nil {
+		return nil, err
+	}
+	lost, err := applied.Compare(ctx, l.Journal, events)
+	if err == nil && box != "" && l.id != "" && box != l.id {
+		return nil, applied.OtherBox(l.memoryFile(), box, l.id)
+	}
+	return lost, err
+}
+
+// WarnIfLost logs a warning if the ledger has lost events. Reading such a ledger is allowed.
+func (l *Ledger) WarnIfLost(ctx context.Context) {
+	if l.checkNotMoved(ctx) != nil { // which explains it
+		return
+	}
+	lost, err := l.Lost(ctx)
+	if lost != nil {
+		err = lost.AsError()
+	}
+	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
+		l.options.Log.Warn("the ledger is not complete, so nothing can be written to it: " + err.Error() + "; signalbox ledger verify shows more")
+	}
+}
+
+// openMemory opens the memory of applied events for an engine. It is nil for a box without an id: its ledger is empty, or its first
+// event is damaged. An empty ledger must not have had events.
+func (l *Ledger) openMemory(ctx context.Context) (*applied.Memory, error) {
+	if l.id != "" {
+		return applied.Open(l.memoryFile(), l.id)
+	}
+	lost, err := l.Lost(ctx)
+	if err == nil && lost != nil {
+		err = lost.AsError()
+	}
+	return nil, err
+}
+
+// openEngine opens an engine that remembers what it applies.
+func (l *Ledger) openEngine(ctx context.Context) (*engine.Engine, *applied.Memory, error) {
+	memory, memoryErr := l.openMemory(ctx)
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log, Memory: memory})
+	if err == nil && memoryErr != nil { // what is wrong with the ledger itself is more important
+		e.Close()
+		err = memoryErr
+	}
+	if err != nil {
+		if moved := l.checkNotMoved(ctx); moved != nil { // this machine has worked with the ledger elsewhere
+			err = moved
+		}
+		return nil, nil, errors.Join(err, closeMemory(memory))
+	}
+	return e, memory, nil
+}
+
+func closeMemory(memory *applied.Memory) error {
+	if memory == nil {
+		return nil
+	}
+	return memory.Close()
+}
+
+// remember starts the memory of a new or restored box with the end of its ledger.
+func (l *Ledger) remember(ctx context.Context) error {
+	memory, err := applied.Open(l.memoryFile(), l.id)
+	if err != nil {
+		return err
+	}
+	events, err := l.lastEvents(ctx)
+	if err == nil {
+		err = memory.Add(events)
+	}
+	return errors.Join(err, memory.Close())
+}
+
+// lastEvents returns the events at the end of the ledger that are to be remembered.
+func (l *Ledger) lastEvents(ctx context.Context) ([]signalbox.Event, error) {
+	head, err := l.Journal.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var last []signalbox.Event
+	for e, err := range l.Events(ctx, head-min(head, applied.Size)) {
+		if err != nil {
+			return nil, fmt.Errorf("read the ledger: %w", err)
+		}
+		last = append(last, *e)
+	}
+	return last, nil
+}

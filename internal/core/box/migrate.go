@@ -1,0 +1,607 @@
+package box
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/nats"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/durable"
+	"signalbox/ledger"
+)
+
+// MigrateOptions are options for Migrate.
+type MigrateOptions struct {
+	Options
+	// To is where the ledger is to be: a value of the setting journal.
+	To string
+	// Actor is who moves it.
+	Actor string
+	// DryRun checks everything, and changes nothing.
+	DryRun bool
+	// Force cancels a move although it cannot be found out whether the ledger continues in the other place.
+	Force bool
+	// Progress, if not nil, is called at the start of each step and from time to time, with the number of events done and the total.
+	Progress func(step MigrateStep, done, total uint64)
+
+	batch int // for tests: the number of events in an append; 0 means journal.MaxAppend
+}
+
+// MigrateStep is a step of Migrate.
+type MigrateStep string
+
+const (
+	MigrateVerify  MigrateStep = "verify"  // the ledger in the old place
+	MigrateCompare MigrateStep = "compare" // what the new place already has
+	MigrateCopy    MigrateStep = "copy"
+	MigrateCheck   MigrateStep = "check" // the copy
+	MigrateSwitch  MigrateStep = "switch"
+)
+
+// MigrateOutcome is what Migrate did, or would do.
+type MigrateOutcome string
+
+const (
+	Moved       MigrateOutcome = "moved"        // the ledger continues in the new place
+	WouldMove   MigrateOutcome = "would move"   // with DryRun
+	Switched    MigrateOutcome = "switched"     // the ledger had been moved there before, and only the setting was changed
+	WouldSwitch MigrateOutcome = "would switch" // with DryRun
+	Cancelled   MigrateOutcome = "cancelled"    // an incomplete move; the ledger continues where it is
+	WouldCancel MigrateOutcome = "would cancel" // with DryRun
+	Unchanged   MigrateOutcome = "unchanged"    // the ledger is there already
+)
+
+// MigrateResult describes what Migrate did.
+type MigrateResult struct {
+	Outcome  MigrateOutcome
+	Box      string
+	From, To string
+	// Events is the length of the ledger, and Head the hash of its last event.
+	Events uint64
+	Head   signalbox.Hash
+	// Present is how many of the events the new place had already.
+	Present uint64
+	// Blobs is the number of blobs that were copied.
+	Blobs int
+	// Missing are blobs that an event refers to, that were not redacted, and that the old place does not have.
+	Missing []signalbox.Hash
+	// Unsigned is why the moved ledger could not be signed although the key is on this host, nil if it was.
+	Unsigned error
+}
+
+// Migrate moves the ledger of the box in dir to another place, and changes the setting journal. The ledger may be in use until the copy is almost
+// complete. Then the event LedgerMoved ends it in the old place, where every process refuses to work from then on. The copy continues with
+// LedgerContinued. After an interruption at any moment, call Migrate again: it continues.
+//
+// If the ledger is where it should be, but an incomplete move has ended it, Migrate cancels the move.
+func Migrate(ctx context.Context, dir string, opts *MigrateOptions) (*MigrateResult, error) {
+	m := &migration{MigrateOptions: *opts, dir: dir, refs: newBlobRefs(), copied: map[signalbox.Hash]bool{}, deleted: map[signalbox.Hash]bool{}}
+	if m.batch == 0 {
+		m.batch = journal.MaxAppend
+	}
+	if m.Log == nil {
+		m.Log = slog.New(slog.DiscardHandler)
+	}
+	m.host, _ = os.Hostname()
+	if err := m.checkSetting(); err != nil {
+		return nil, err
+	}
+	if !m.DryRun {
+		lock, err := m.lock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer lock.Release()
+	}
+	defer m.close()
+	err := m.openSource(ctx)
+	if err == nil {
+		err = m.run(ctx)
+	}
+	if err != nil {
+		return nil, m.explain(err)
+	}
+	m.result.Box, m.result.From, m.result.To = m.source.ID(), m.from, m.To
+	return &m.result, nil
+}
+
+// migration is one call of Migrate.
+type migration struct {
+	MigrateOptions
+	dir, from, host string
+
+	source *Box // its configuration is not loaded
+	target *Ledger
+	// elsewhere is set if this machine remembers that the ledger continues elsewhere.
+	elsewhere error
+
+	checkpoint []byte // the last one before the copy began, nil if there is none
+	copiedTo   uint64 // the last event that is in both places
+	tail       ledger.Tail
+	refs       *blobRefs
+	blobsDone  int // the first of refs.blobs that were not looked at yet
+	copied     map[signalbox.Hash]bool
+	deleted    map[signalbox.Hash]bool
+	result     MigrateResult
+}
+
+func (m *migration) report(step MigrateStep, done, total uint64) {
+	if m.Progress != nil {
+		m.Progress(step, done, max(done, total))
+	}
+}
+
+// reportAs returns m.report for one step.
+func (m *migration) reportAs(step MigrateStep) func(done, total uint64) {
+	return func(done, total uint64) { m.report(step, done, total) }
+}
+
+// checkSetting checks that the configuration can be changed in the end, before anything else is done.
+func (m *migration) checkSetting() error {
+	var err error
+	if m.from, err = config.ReadJournal(m.dir); err != nil {
+		return err
+	}
+	_, err = m.newSettings()
+	return err
+}
+
+// newSettings returns the configuration with the new value of journal.
+func (m *migration) newSettings() ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(m.dir, config.FileName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	return config.SetJournal(text, m.To)
+}
+
+func (m *migration) lock(ctx context.Context) (*durable.Lock, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	lock, err := durable.Acquire(ctx, filepath.Join(m.dir, "migrate.lock"))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("another process is moving the ledger"), Hint: "wait until it has ended"}
+	}
+	return lock, err
+}
+
+func (m *migration) close() {
+	if m.source != nil {
+		m.source.Close()
+	}
+	if m.target != nil {
+		m.target.Close()
+	}
+}
+
+func (m *migration) explain(err error) error {
+	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot move the ledger: %w", err), Hint: "run the command again: it continues where it ended"}
+}
+
+func (m *migration) openSource(ctx context.Context) error {
+	l, err := openLedgerAt(ctx, m.dir, m.from, &m.Options, readWrite)
+	if err != nil {
+		return err
+	}
+	e, memory, err := l.openEngine(ctx)
+	if errors.Is(err, rules.ErrMoved) { // this machine has worked with the ledger elsewhere, where it continues
+		m.elsewhere = err
+		e, memory, err = l.openForgetfulEngine(ctx)
+	}
+	if err != nil {
+		l.Close()
+		return err
+	}
+	m.source = &Box{Ledger: l, Engine: e, memory: memory}
+	if l.ID() == "" {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the box is not initialized"), Hint: "run signalbox init --journal"}
+	}
+	return nil
+}
+
+// move returns the move that ended the ledger in the old place, if there is one.
+func (m *migration) move() (move rules.Move, moved bool) {
+	m.source.Engine.View(func(s *rules.State) { move, moved = s.LastMove() })
+	return move, moved
+}
+
+func (m *migration) run(ctx context.Context) error {
+	tail := m.source.Engine.Tail()
+	m.result.Events, m.result.Head = tail.Seq, tail.Hash
+	if m.from == m.To {
+		return m.stay(ctx)
+	}
+	found, err := m.openTarget(ctx)
+	if err != nil {
+		return err
+	}
+	if found == continuesThere {
+		return m.switchOver(ctx)
+	}
+	if err := m.verifySource(ctx); err != nil {
+		return err
+	}
+	m.result.Present = m.copiedTo
+	if m.DryRun {
+		m.result.Outcome = WouldMove
+		return nil
+	}
+	return m.moveLedger(ctx)
+}
+
+// verifySource verifies the ledger in the old place like ledger verify. It accepts missing blobs, because they cannot be recovered by refusing.
+func (m *migration) verifySource(ctx context.Context) error {
+	m.report(MigrateVerify, 0, m.result.Events)
+	if public, err := m.source.PublicKey(); err == nil {
+		last, err := m.source.lastCheckpoint(public)
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			m.checkpoint = last.Signed
+		}
+	}
+	report, err := m.source.Verify(ctx, VerifyOptions{Progress: m.reportAs(MigrateVerify)})
+	if err != nil {
+		return err
+	}
+	if report.NotReplayed != nil {
+		return report.NotReplayed
+	}
+	if !report.OK && (report.Blobs == nil || report.Blobs.Altered > 0) {
+		hint := cmp.Or(report.Hint, "restore the ledger from a backup, then move it")
+		if report.Blobs != nil {
+			hint = "restore the blob from a copy or remove it with signalbox blob redact, then run the command again"
+		}
+		return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the ledger cannot be moved, because it is not intact: %s", report.Reason), Hint: hint}
+	}
+	return nil
+}
+
+// openNew opens the journal in a place other than the present one.
+func (m *migration) openNew(ctx context.Context, address string, how access) (*Ledger, error) {
+	j, err := m.openJournal(ctx, m.dir, address, how)
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{Dir: m.dir, Journal: j, options: m.Options}
+	if l.id, err = l.readID(ctx); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// present is what the new place has.
+type present int
+
+const (
+	nothingThere present = iota
+	partThere            // the first events of the ledger
+	continuesThere
+)
+
+// openTarget opens the new place and finds out what it has. It returns an error if that is anything but the first events of this ledger, or the
+// whole ledger after it was moved there. It writes nothing, except that in a cluster it creates an empty ledger that is marked as incomplete: stopping the
+// node of this machine and starting it again would cost an election.
+func (m *migration) openTarget(ctx context.Context) (present, error) {
+	how := destination
+	_, moved := m.move()
+	if m.To == config.JournalCluster {
+		if err := m.mayConnect(ctx, m.dir, m.To); err != nil { // the caller has not named the machines
+			return 0, err
+		}
+		// A ledger that has moved elsewhere does not move here, so nothing that this machine has of the cluster may be put aside for it: it may be that place.
+		if !m.DryRun && !moved {
+			how = newDestination
+		}
+	}
+	l, err := m.openNew(ctx, m.To, how)
+	if moved && errors.Is(err, nats.ErrOtherKind) {
+		return 0, errors.Unwrap(err) // openCluster says that there is none
+	}
+	missing := signalbox.CodeOf(err) == signalbox.CodeNotFound
+	if err != nil && !missing {
+		return 0, err
+	}
+	if !missing {
+		m.target = l
+	}
+	found, err := m.inspect(ctx)
+	if err == nil && how == newDestination && found == nothingThere {
+		err = m.putNote(ctx, []byte(incompleteNote))
+	}
+	return found, err
+}
+
+// inspect finds out what the new place has.
+func (m *migration) inspect(ctx context.Context) (found present, err error) {
+	if m.target != nil {
+		if found, err = m.compare(ctx); err != nil || found == continuesThere {
+			return found, err
+		}
+	}
+	if move, moved := m.move(); moved {
+		if err := m.checkMove(ctx, move); err != nil {
+			return 0, err
+		}
+	}
+	return found, nil
+}
+
+// checkMove returns an error unless the new place is the one to which an earlier call has moved the ledger.
+func (m *migration) checkMove(ctx context.Context, move rules.Move) error {
+	if m.target != nil {
+		if same, err := hasBlob(ctx, m.target.Journal, moveDigest(move.ID)); err != nil || same {
+			return err
+		}
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w, and %s is another place", m.moved(), m.To),
+		Hint: fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from)}
+}
+
+// moveNote is a blob that the new place has while a move is not complete, so that another place is not taken for it.
+func moveNote(id string) []byte { return []byte("The ledger is being moved here: " + id + "\n") }
+
+func moveDigest(id string) signalbox.Hash { return sha256.Sum256(moveNote(id)) }
+
+// compare compares the events in the new place with those in the old one.
+func (m *migration) compare(ctx context.Context) (present, error) {
+	head, err := m.target.Journal.Head(ctx)
+	if err != nil || head == 0 {
+		return nothingThere, err
+	}
+	if m.target.id, err = m.target.readID(ctx); err != nil { // it may have events only since it was opened
+		return 0, err
+	}
+	if id := m.target.ID(); id != m.source.ID() {
+		return 0, m.refuse("another ledger, that of box %s", cmp.Or(id, "(unknown)"))
+	}
+	incomplete, err := hasBlob(ctx, m.target.Journal, incompleteDigest)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.comparePrefix(ctx, &m.tail, min(head, m.result.Events)); err != nil {
+		return 0, err
+	}
+	m.copiedTo = m.tail.Seq
+	next, err := m.target.Journal.Read(ctx, m.copiedTo-1, 3)
+	if err != nil {
+		return 0, err
+	}
+	if _, moved := m.move(); moved && continues(next) { // a user who may not delete anything there can switch, too
+		return continuesThere, nil
+	}
+	if !incomplete {
+		if err := m.checkOther(ctx); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case head > m.result.Events:
+		return 0, m.refuse("%d events of this ledger, more than the %d here", head, m.result.Events)
+	case !incomplete && (len(next) == 0 || next[0].Type != rules.TypeLedgerMoved):
+		return 0, m.refuse("a copy of this ledger that another machine may use: it is neither marked as incomplete, nor was the ledger moved away from there")
+	}
+	return partThere, nil
+}
+
+// continues reports whether a ledger continues after its first event, which is LedgerMoved.
+func continues(events []signalbox.Event) bool {
+	for _, e := range events[min(1, len(events)):] {
+		if e.Type != rules.TypeRulesUpgraded {
+			return e.Type == rules.TypeLedgerContinued
+		}
+	}
+	return false
+}
+
+func (m *migration) refuse(format string, args ...any) error {
+	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s has "+format, append([]any{m.To}, args...)...),
+		Hint: "nothing was written there; choose an empty place, such as another schema"}
+}
+
+// checkOther returns an error if both addresses are of the same place: a blob that is stored in one is then in the other.
+func (m *migration) checkOther(ctx context.Context) error {
+	if m.DryRun {
+		return nil
+	}
+	digest, err := m.target.Journal.PutBlob(ctx, bytes.NewReader(moveNote(NewID("probe"))))
+	if err != nil {
+		return err
+	}
+	same, err := hasBlob(ctx, m.source.Journal, digest)
+	if err = errors.Join(err, m.target.Journal.DeleteBlob(ctx, digest)); err != nil {
+		return err
+	}
+	if same {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is where the ledger is now", m.To), Hint: "to write the address in another way, change the setting journal"}
+	}
+	return nil
+}
+
+// comparePrefix reads the events after tail up to last in both places. They must be equal, and valid in the new place.
+func (m *migration) comparePrefix(ctx context.Context, tail *ledger.Tail, last uint64) error {
+	m.report(MigrateCompare, tail.Seq, last)
+	for tail.Seq < last {
+		here, err := m.source.Journal.Read(ctx, tail.Seq, int(min(last-tail.Seq, readAtOnce)))
+		if err != nil {
+			return err
+		}
+		there, err := m.target.Journal.Read(ctx, tail.Seq, len(here))
+		if err != nil {
+			return err
+		}
+		if len(here) == 0 || len(there) == 0 {
+			return unverified("the ledger was truncated while it was read: event %d is missing", tail.Seq+1)
+		}
+		for i := range there[:min(len(there), len(here))] {
+			if there[i].Hash != here[i].Hash {
+				return m.refuse("another history of this box, from event %d on", here[i].Seq)
+			}
+			if err := tail.Extend(&there[i]); err != nil { // its bytes have that hash
+				return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the copy in %s was changed: %w", m.To, err), Hint: "remove the copy there, and run the command again"}
+			}
+		}
+		m.report(MigrateCompare, tail.Seq, last)
+	}
+	return nil
+}
+
+// moveLedger copies the ledger, ends it in the old place, and continues it in the new one.
+func (m *migration) moveLedger(ctx context.Context) (err error) {
+	if m.target == nil {
+		if m.target, err = m.openNew(ctx, m.To, newDestination); err != nil {
+			return err
+		}
+	}
+	if err := m.putNote(ctx, []byte(incompleteNote)); err != nil {
+		return err
+	}
+	// Another machine may have completed a move to the same place meanwhile, so the note may be on a ledger that is in use.
+	if err := m.source.Engine.Refresh(ctx); err != nil {
+		return err
+	}
+	m.result.Events = m.source.Engine.Tail().Seq
+	if found, err := m.inspect(ctx); err != nil {
+		return err
+	} else if found == continuesThere {
+		return m.switchOver(ctx)
+	}
+	move, moved := m.move()
+	if !moved {
+		// Other processes append meanwhile, so copy until little is left: then they have to stop only for a moment.
+		const little, rounds = 100, 10
+		for range rounds {
+			before := m.copiedTo
+			if err := m.copyEvents(ctx); err != nil {
+				return err
+			}
+			if m.copiedTo-before < little {
+				break
+			}
+		}
+	} else if err := m.copyEvents(ctx); err != nil {
+		return err
+	}
+	e, err := engine.Open(ctx, m.target.Journal, &engine.Options{Now: m.Now, Log: m.Log}) // saves a snapshot, too
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if err := m.checkCopy(ctx); err != nil {
+		return err
+	}
+	checked := m.tail
+	m.report(MigrateSwitch, m.copiedTo, m.copiedTo)
+	if !moved {
+		if move, err = m.end(ctx); err != nil {
+			return err
+		}
+	}
+	if err := m.copyEvents(ctx); err != nil {
+		return err
+	}
+	if err := m.comparePrefix(ctx, &checked, m.copiedTo); err != nil {
+		return err
+	}
+	if tail := m.source.Engine.Tail(); checked.Seq != tail.Seq || checked.Hash != tail.Hash {
+		return unverified("the copy ends with event %d, but the ledger with event %d", checked.Seq, tail.Seq)
+	}
+	if err := e.Refresh(ctx); err != nil {
+		return err
+	}
+	if _, err := e.Do(ctx, rules.ContinueLedger{Journal: config.WithoutSecrets(m.To), Host: m.host, Actor: m.Actor}); err != nil {
+		return err
+	}
+	if err := m.checkNotCancelled(ctx, move); err != nil {
+		return err
+	}
+	tail := e.Tail()
+	m.result.Events, m.result.Head = tail.Seq, tail.Hash
+	m.result.Missing = m.missing()
+	m.result.Outcome = Moved
+	m.target.id = m.source.ID()
+	if err := m.target.remember(ctx); err != nil {
+		return err
+	}
+	if err := m.finish(ctx, move); err != nil {
+		return err
+	}
+	if _, err := (&Box{Ledger: m.target, Engine: e}).Sign(ctx); err != nil && !errors.Is(err, ErrNoKey) {
+		m.result.Unsigned = err
+	}
+	return nil
+}
+
+// putNote stores a note in the new place.
+func (m *migration) putNote(ctx context.Context, note []byte) error {
+	_, err := m.target.Journal.PutBlob(ctx, bytes.NewReader(note))
+	return err
+}
+
+// end ends the ledger in the old place. The new place has the id of the move first, so that the move can be completed whatever happens.
+func (m *migration) end(ctx context.Context) (rules.Move, error) {
+	id := NewID("move")
+	if err := m.putNote(ctx, moveNote(id)); err != nil {
+		return rules.Move{}, err
+	}
+	if _, err := m.source.Engine.Do(ctx, rules.MoveLedger{Journal: config.WithoutSecrets(m.To), Host: m.host, Move: id, Actor: m.Actor}); err != nil {
+		return rules.Move{}, err
+	}
+	move, _ := m.move()
+	return move, nil
+}
+
+// finish removes the notes, so that the ledger can be opened in the new place, and changes the setting.
+func (m *migration) finish(ctx context.Context, move rules.Move) error {
+	for _, note := range []signalbox.Hash{moveDigest(move.ID), incompleteDigest} {
+		there, err := hasBlob(ctx, m.target.Journal, note) // on another machine, which may have no right to delete, there is none
+		if err == nil && there {
+			err = m.target.Journal.DeleteBlob(ctx, note)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	text, err := m.newSettings()
+	if err != nil {
+		return err
+	}
+	return durable.Replace(filepath.Join(m.dir, config.FileName), text, 0o600)
+}
+
+// switchOver changes only the setting, because the ledger was moved there before: by an earlier call, or on another machine.
+func (m *migration) switchOver(ctx context.Context) error {
+	m.result.Present, m.result.Outcome = m.copiedTo, WouldSwitch
+	if m.DryRun {
+		return nil
+	}
+	m.result.Outcome = Switched
+	move, _ := m.move()
+	if err := m.checkNotCancelled(ctx, move); err != nil {
+		return err
+	}
+	return m.finish(ctx, move)
+}
+
+// moved returns the error that says where the ledger continues.
+func (m *migration) moved() (err error) {
+	m.source.Engine.View(func(s *rules.State) { err = s.Moved() })
+	return err
+}

@@ -1,0 +1,148 @@
+package box
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
+	"signalbox/internal/core/rules"
+)
+
+// incompleteNote is a blob that a place has while a ledger is copied to it. Until it is removed no one can open the ledger there, because an
+// incomplete copy looks like a shorter ledger, which could be continued.
+const incompleteNote = "The ledger in this place is an incomplete copy. When the copy is complete, signalbox ledger migrate removes this note.\n"
+
+var errIncomplete = errors.New("incomplete copy")
+
+var incompleteDigest = signalbox.Hash(sha256.Sum256([]byte(incompleteNote)))
+
+// hasBlob reports whether a journal has a blob.
+func hasBlob(ctx context.Context, j journal.Journal, digest signalbox.Hash) (bool, error) {
+	b, err := j.OpenBlob(ctx, digest)
+	switch {
+	case errors.Is(err, journal.ErrNoBlob):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, b.Close()
+}
+
+// checkComplete returns an error if a journal has an incomplete copy of a ledger.
+func checkComplete(ctx context.Context, j journal.Journal, address string) error {
+	incomplete, err := hasBlob(ctx, j, incompleteDigest)
+	if err != nil || !incomplete {
+		return err
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the ledger in %s is an %w", address, errIncomplete),
+		Hint: "complete it with signalbox ledger migrate on the machine that began it; until then use the old place"}
+}
+
+const (
+	// awaitPoll is how often a machine of a cluster looks whether the ledger was moved there.
+	awaitPoll = 250 * time.Millisecond
+	// emptyPatience is how long an empty ledger is looked at on a machine that remembers events, before they count as lost: a move creates the ledger
+	// first, and then marks the copy as incomplete, which may take an election.
+	emptyPatience = time.Minute
+)
+
+// awaitLedger waits while the ledger is not in the cluster: until another machine has created it there, or moved it there or back. The node that this
+// process runs is needed for that, and for moving the ledger away.
+func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address string) error {
+	patience := emptyPatience
+	if l.options.emptyPatience != 0 {
+		patience = l.options.emptyPatience
+	}
+	for started := time.Now(); ; {
+		head, err := j.Head(ctx)
+		if err == nil {
+			err = checkComplete(ctx, j, address)
+		}
+		var moved error
+		if err == nil && head > 0 {
+			moved, err = l.movedAway(ctx, j, head)
+		}
+		empty := err == nil && head == 0
+		if !empty && moved == nil && !errors.Is(err, errIncomplete) || ctx.Err() != nil || empty && time.Since(started) >= patience && l.remembers() {
+			return err
+		}
+		if moved == nil && l.away == nil && !l.awaited {
+			l.awaited = true
+			l.options.Log.Warn("waiting until another machine has created the ledger in the cluster, or moved it there")
+		}
+		select {
+		case <-ctx.Done():
+			return cmp.Or(moved, ctx.Err())
+		case <-time.After(awaitPoll):
+		}
+	}
+}
+
+// movedAway returns an error that matches rules.ErrMoved if the ledger in the cluster continues elsewhere, and says once that this process only runs the node.
+func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) (moved, err error) {
+	last, err := j.Read(ctx, head-1, 1)
+	if err != nil || len(last) == 0 || last[0].Type != rules.TypeLedgerMoved {
+		return nil, err
+	}
+	if l.away == nil || l.awayAt != head {
+		if l.away = l.checkNotMoved(ctx); l.away != nil {
+			l.awayAt = head
+			l.options.Log.Warn(fmt.Sprintf("only running the node of this machine: %v; press Ctrl-C to stop", l.away), "hint", signalbox.HintOf(l.away))
+		}
+	}
+	return l.away, nil
+}
+
+// Resume is called after the ledger was moved away. In a process that runs a node of a cluster of several, it waits until the ledger is back, and opens the
+// engine again: until then the machines that move the ledger need the node. Otherwise, and when ctx is done, it returns the error that says where the ledger
+// continues.
+func (b *Box) Resume(ctx context.Context, moved error) error {
+	if !b.hosts {
+		return moved
+	}
+	err := b.whenAvailable(ctx, func() error { return b.awaitLedger(ctx, b.Journal, config.JournalCluster) })
+	if ctx.Err() != nil {
+		return moved
+	}
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(b.Engine.Close(), closeMemory(b.memory)); err != nil {
+		return err
+	}
+	b.memory = nil
+	b.options.Log.Warn("the ledger is back in the cluster: continuing")
+	return b.whenAvailable(ctx, func() error {
+		e, memory, err := b.openEngine(ctx)
+		if err == nil {
+			b.Engine, b.memory = e, memory
+		}
+		return err
+	})
+}
+
+// checkNotMoved returns an error if the last event of a ledger says that it continues elsewhere.
+func (l *Ledger) checkNotMoved(ctx context.Context) error {
+	head, err := l.Journal.Head(ctx)
+	if err != nil || head == 0 {
+		return nil // others report it
+	}
+	last, err := l.Journal.Read(ctx, head-1, 1)
+	if err != nil || len(last) == 0 || last[0].Type != rules.TypeLedgerMoved {
+		return nil
+	}
+	e, err := engine.Open(ctx, l.Journal, &engine.Options{Now: l.options.Now, Log: l.options.Log})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	e.View(func(s *rules.State) { err = s.Moved() })
+	return err
+}

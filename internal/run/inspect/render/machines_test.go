@@ -1,0 +1,77 @@
+package render
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"charm.land/lipgloss/v2"
+
+	"signalbox"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect"
+)
+
+// A status says which machines are at work, and fits the terminal.
+func TestStatusOfMachines(t *testing.T) {
+	st := busy()
+	st.Tasks[0].Worker.Machine, st.Tasks[1].Worker.Machine = "alpha.example.com", "beta\x1b[31m"
+	st.Machines = []inspect.Machine{{Name: "alpha.example.com", Tasks: 1}, {Name: "beta\x1b[31m", Tasks: 1}}
+	for _, size := range [][2]int{{200, 50}, {80, 24}, {40, 12}} {
+		got := print(t, st, Options{Width: size[0], Height: size[1]})
+		for line := range strings.Lines(got) {
+			if width := lipgloss.Width(strings.TrimRight(line, "\n")); width > size[0] {
+				t.Errorf("a line is %d columns wide on a terminal of %d: %s", width, size[0], line)
+			}
+		}
+		if lines := strings.Count(got, "\n"); size[1] >= 24 && lines >= size[1] {
+			t.Errorf("%d lines on a terminal of %d:\n%s", lines, size[1], got)
+		}
+		if !strings.Contains(got, "at work: alpha (1 task), beta") || strings.Contains(got, "\x1b[31m") {
+			t.Errorf("%v:\n%s", size, got)
+		}
+	}
+	if got := print(t, st, Options{}); !strings.Contains(got, "developer claude (2nd) on alpha") || !strings.Contains(got, "checks on beta") {
+		t.Errorf("got\n%s", got)
+	}
+	st.Machines = nil
+	st.Tasks[0].Worker.Machine, st.Tasks[1].Worker.Machine = "", ""
+	if got := print(t, st, Options{Width: 80, Height: 24}); got != print(t, busy(), Options{Width: 80, Height: 24}) {
+		t.Errorf("without machines:\n%s", got)
+	}
+}
+
+// The lease says on which machine a session is, also one without an agent.
+func TestMachineOfASession(t *testing.T) {
+	s := newStage(t)
+	s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-9.1", Actor: "crew", Lease: "l-9", Machine: "alpha.example.com"})
+	look := func() (*inspect.Status, string) {
+		t.Helper()
+		st, err := inspect.ReadStatus(t.Context(), s.b, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var w *rules.Work
+		s.b.Engine.View(func(state *rules.State) { w, _ = state.Work("T1") })
+		details, err := inspect.ReadDetails(t.Context(), s.b, w, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		if err := Details(&out, &details, Options{Width: 80, Zone: time.UTC}); err != nil {
+			t.Fatal(err)
+		}
+		return st, out.String()
+	}
+	if st, _ := look(); st.Machines != nil || st.Tasks[0].Worker.Machine != "" {
+		t.Errorf("a ledger of one machine: %+v", st.Machines)
+	}
+	s.b.Config.Journal = "postgres://db/x" // machines share the ledger
+	st, details := look()
+	if len(st.Machines) != 1 || st.Machines[0] != (inspect.Machine{Name: "alpha.example.com", Tasks: 1}) || st.Tasks[0].Worker.Machine != "alpha.example.com" {
+		t.Errorf("machines %+v, worker %+v", st.Machines, st.Tasks[0].Worker)
+	}
+	if !strings.Contains(details, "MACHINE") || !strings.Contains(details, " alpha") {
+		t.Errorf("got\n%s", details)
+	}
+}
