@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"time"
 
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
@@ -20,25 +21,27 @@ const childMode = "child"
 
 // report is a message of a child to its parent. Fields that do not apply are zero.
 type report struct {
-	What     string // the work that was claimed, or the event that was seen
-	At       int64  // time in nanoseconds since 1970
-	Events   uint64 // in the log
-	Bytes    int64  // of the transcript
-	Signals  int    // in the transcript
-	Resident int64  // peak memory in bytes; 0 where the system does not report it
+	What     string          // the work that was claimed, or the event that was seen
+	At       int64           // time in nanoseconds since 1970: the end of what is reported, or the start if Lasted is set
+	Events   uint64          // in the log
+	Bytes    int64           // of the transcript
+	Signals  int             // in the transcript
+	Resident int64           // peak memory in bytes; 0 where the system does not report it
+	Took     []time.Duration // of commands
+	Lasted   time.Duration   // of all of them together
 }
 
-// task is the work of a child: on the box in a folder, or on the named case. The number depends on the task.
+// task is the work of a child: on the box at a place, or on the named case. The number depends on the task.
 type task func(name string, number int, send func(report) error) error
 
 var tasks = map[string]task{
-	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask, "watch": watchTask, "scan": scanTask, "logs": logsTask, "bare": bareTask,
+	"start": onJournal(fold), "verify": onJournal(verifyJournal), "claim": claimTask, "watch": watchTask, "scan": scanTask, "logs": logsTask, "bare": bareTask, "work": workTask, "nats": natsTask,
 }
 
 // runTask is the child's main.
 func runTask(args []string) error {
 	if len(args) != 3 || tasks[args[0]] == nil {
-		return fmt.Errorf("%s: want a task, a folder or case, and a number", childMode)
+		return fmt.Errorf("%s: want a task, a place or case, and a number", childMode)
 	}
 	number, err := strconv.Atoi(args[2])
 	if err != nil {
@@ -58,12 +61,12 @@ type child struct {
 	reports *json.Decoder
 }
 
-func startChild(task, dir string, number int) (*child, error) {
+func startChild(task, name string, number int) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, childMode, task, dir, strconv.Itoa(number))
+	cmd := exec.Command(self, childMode, task, name, strconv.Itoa(number))
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -94,8 +97,8 @@ func runChild(task, name string, number int) (report, *os.ProcessState, error) {
 
 // onJournal returns a task that reports the number of events in the log and its peak memory.
 func onJournal(do func(j journal.Journal, number int) (events uint64, err error)) task {
-	return func(dir string, number int, send func(report) error) error {
-		j, err := openJournal(dir)
+	return func(place string, number int, send func(report) error) error {
+		j, err := openJournal(place)
 		if err != nil {
 			return err
 		}

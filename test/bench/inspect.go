@@ -38,9 +38,9 @@ func measureInspect(s settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "signalbox")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/signalbox").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program: %w: %s", err, out)
+	program, err := buildProgram(dir)
+	if err != nil {
+		return err
 	}
 	var t table
 	t.row("command", "seconds", "peak resident MB", "goal")
@@ -53,21 +53,38 @@ func measureInspect(s settings) error {
 		if err := writeBox(folder, c.events); err != nil {
 			return err
 		}
-		var seconds []float64
-		for range s.rounds {
-			start := time.Now()
-			if out, err := exec.Command(program, "status", "--box", folder).CombinedOutput(); err != nil {
-				return fmt.Errorf("status: %w: %s", err, out)
-			}
-			seconds = append(seconds, time.Since(start).Seconds())
+		seconds, err := timeStatus(program, folder, s.rounds)
+		if err != nil {
+			return err
 		}
-		t.row(fmt.Sprintf("status, %d events", c.events), fmt.Sprintf("%.3f", median(seconds)), "–", formatGoal(fmt.Sprintf("< %g s", c.goal), median(seconds) < c.goal))
+		t.row(fmt.Sprintf("status, %d events", c.events), fmt.Sprintf("%.3f", seconds), "–", formatGoal(fmt.Sprintf("< %g s", c.goal), seconds < c.goal))
 	}
 	if err := measureLogs(&t, program, filepath.Join(dir, "logs", box.FolderName), s); err != nil {
 		return err
 	}
 	t.print(fmt.Sprintf("What is going on: whole processes (median of %d rounds)", s.rounds))
 	return nil
+}
+
+func buildProgram(dir string) (string, error) {
+	program := filepath.Join(dir, "signalbox")
+	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/signalbox").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the program: %w: %s", err, out)
+	}
+	return program, nil
+}
+
+// timeStatus returns how many seconds the command status takes, the median of all rounds.
+func timeStatus(program, dir string, rounds int) (float64, error) {
+	var seconds []float64
+	for range rounds {
+		start := time.Now()
+		if out, err := exec.Command(program, "status", "--box", dir).CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("status: %w: %s", err, out)
+		}
+		seconds = append(seconds, time.Since(start).Seconds())
+	}
+	return median(seconds), nil
 }
 
 // writeBox writes a log of n events with the oldest snapshot that an engine leaves.
@@ -168,7 +185,7 @@ func writeTalk(dir string, n int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.Engine.Do(ctx, rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: "base"}); err != nil {
+	if _, err := b.Engine.Do(ctx, rules.ReportChecks{Session: base.Session, Epoch: base.Lease.Epoch, Commit: strings.Repeat("0", 40)}); err != nil {
 		return err
 	}
 	a, err := dispatch(signalbox.RoleDeveloper)

@@ -1,6 +1,6 @@
 // Command bench compares signalbox with other programs, in one run on one machine, and prints Markdown tables: package
 // transcript beside ripgrep and Go's regexp, the ledger beside SQLite and SHA-256, behaviour trees beside another engine,
-// whole runs beside the bare git commands, and the HTTP server beside a bare handler. Progress goes to standard error. A
+// whole runs beside the bare git commands, the HTTP server beside a bare handler, and databases that several machines share beside the same without a journal. Progress goes to standard error. A
 // missed goal is only reported, because a busy machine is not an error; a wrong result ends with exit status 1.
 //
 // Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains the tables.
@@ -29,6 +29,8 @@ type settings struct {
 	events     int    // of the long log
 	tasks      []int  // lengths of the plans
 	log        int    // bytes of a transcript that is shown
+	workers    []int  // numbers of workers on one box
+	boxes      []int  // numbers of boxes on one database
 	dir        string // for logs and repositories; "" means the folder for temporary files
 }
 
@@ -45,6 +47,7 @@ var parts = []part{
 	{"run", compareRuns},
 	{"inspect", measureInspect},
 	{"serve", measureServe},
+	{"machines", compareMachines},
 }
 
 func main() {
@@ -63,9 +66,13 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, log: 64 << 20, dir: *dir}
+	s := settings{transcript: 200 * megabyte, stream: 1000 * megabyte, line: 256 * megabyte, rounds: 5, events: 1_000_000, tasks: []int{100, 300, 1000}, log: 64 << 20, workers: []int{1, 2, 4, 8}, boxes: []int{1, 10, 50}, dir: *dir}
 	if *quick {
-		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: minEvents, tasks: []int{20}, log: 4 << 20, dir: *dir}
+		s = settings{transcript: 20 * megabyte, stream: 20 * megabyte, line: 20 * megabyte, rounds: 3, events: minEvents, tasks: []int{20}, log: 4 << 20, workers: []int{1, 2}, boxes: []int{3}, dir: *dir}
+	}
+	snapshots, err := makeSnapshotFolder(*dir)
+	if err != nil {
+		exit(err)
 	}
 	printMachine()
 	var wrong []error
@@ -74,7 +81,7 @@ func main() {
 			wrong = append(wrong, p.run(s))
 		}
 	}
-	exit(errors.Join(wrong...))
+	exit(errors.Join(append(wrong, os.RemoveAll(snapshots))...))
 }
 
 func exit(err error) {

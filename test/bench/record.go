@@ -2,13 +2,19 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/core/journal/driver"
+	"signalbox/internal/core/journal/nats"
+	"signalbox/internal/core/journal/postgres"
 	"signalbox/internal/core/journal/sqlite"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
@@ -55,9 +61,9 @@ type benchBox struct {
 	engine  *engine.Engine
 }
 
-// openBox opens the box in a folder, and creates it if necessary.
-func openBox(dir string) (*benchBox, error) {
-	j, err := openJournal(dir)
+// openBox opens the box at a place, and creates it if necessary.
+func openBox(place string) (*benchBox, error) {
+	j, err := openJournal(place)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +82,53 @@ func openBox(dir string) (*benchBox, error) {
 
 func (b *benchBox) close() error { return errors.Join(b.engine.Close(), b.journal.Close()) }
 
-// openJournal opens the journal in a folder, and creates it if necessary.
-func openJournal(dir string) (*sqlite.Journal, error) {
-	return sqlite.Open(context.Background(), dir, &sqlite.Options{Create: true})
+// openAndClose opens a box as openBox does, and closes it.
+func openAndClose(place string) error {
+	b, err := openBox(place)
+	if err != nil {
+		return err
+	}
+	return b.close()
+}
+
+// openJournal opens the journal at a place, and creates it if necessary. A place is a folder for SQLite, or the address of a database as in the
+// setting journal of a box.
+func openJournal(place string) (journal.Journal, error) {
+	ctx := context.Background()
+	if !strings.Contains(place, "://") {
+		if err := os.MkdirAll(place, 0o700); err != nil {
+			return nil, err
+		}
+		return sqlite.Open(ctx, place, &sqlite.Options{Create: true})
+	}
+	log, err := openLog(ctx, place)
+	if err != nil {
+		return nil, err
+	}
+	return &driver.LocalSnapshot{Log: log, Path: filepath.Join(os.Getenv(snapshotsVariable), fmt.Sprintf("%x", sha256.Sum256([]byte(place))))}, nil
+}
+
+// openLog opens the log at the address of a database.
+func openLog(ctx context.Context, place string) (journal.Log, error) {
+	if config.JournalScheme(place) == "nats" {
+		return nats.Open(ctx, place, nats.Options{Create: true})
+	}
+	address, schema, err := config.PostgresAddress(place)
+	if err != nil {
+		return nil, err
+	}
+	return postgres.Open(ctx, address, postgres.Options{Schema: schema, Create: true})
+}
+
+// snapshotsVariable is the folder with the snapshots of the logs in databases, for the processes that a benchmark starts too.
+const snapshotsVariable = "SIGNALBOX_BENCH_SNAPSHOTS"
+
+// makeSnapshotFolder makes the folder for snapshots below dir. The caller removes it.
+func makeSnapshotFolder(dir string) (folder string, err error) {
+	if folder, err = os.MkdirTemp(dir, "signalbox-bench-snapshots-"); err == nil {
+		err = os.Setenv(snapshotsVariable, folder)
+	}
+	return folder, err
 }
 
 // Names of files in the folder of a journal.
@@ -87,9 +137,9 @@ const (
 	snapshotFile = "snapshot"
 )
 
-// checkLog returns an error unless the log in a folder verifies and has the wanted number of events.
-func checkLog(dir string, want int) error {
-	j, err := openJournal(dir)
+// checkLog returns an error unless the log at a place verifies and has the wanted number of events.
+func checkLog(place string, want int) error {
+	j, err := openJournal(place)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,15 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == childMode {
 		exit(runTask(os.Args[2:]))
 	}
-	os.Exit(m.Run())
+	snapshots, err := makeSnapshotFolder("")
+	if err != nil {
+		exit(err)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(snapshots); err != nil {
+		exit(err)
+	}
+	os.Exit(status)
 }
 
 func TestWorkloadIsValid(t *testing.T) {
@@ -226,10 +234,10 @@ func TestHandOver(t *testing.T) {
 	for _, across := range []bool{false, true} {
 		var w stopwatch
 		var syncs []time.Duration
-		if err := handOver(t.TempDir(), across, 3, &w, &syncs); err != nil {
+		if err := handOver(t.TempDir(), across, 3, &w, func() error { return nil }, &syncs); err != nil {
 			t.Errorf("across processes %v: %v", across, err)
 		}
-		if len(w.took) != 3 || len(w.overslept) != 3 || len(syncs) != 3 || slices.Min(w.took) <= 0 {
+		if len(w.took) != 3 || len(w.called) != 3 || len(w.overslept) != 3 || len(syncs) != 3 || slices.Min(w.took) <= 0 {
 			t.Errorf("across processes %v: took %v, syncs %v, overslept %v", across, w.took, syncs, w.overslept)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -17,6 +19,7 @@ import (
 const (
 	goalAppend  = 0.8 // times bare SQLite
 	goalCallers = 10  // times one caller
+	goalMemory  = 0.9 // times an engine that remembers nothing
 
 	callers = 64
 
@@ -27,14 +30,14 @@ const (
 // store appends events in one call.
 type store func(events []signalbox.Event) error
 
-// appendCase is one way to append to a log, which has its own folder.
+// appendCase is one way to append to a log, which has its own place.
 type appendCase struct {
 	name        string
 	size, count int // events per call, and calls per run
 	before      int // events in the log at the start; noLog means there is no log
 	peer        int // index of the case to compare with
 	goal        float64
-	open        func(dir string) (add store, stop func() error, err error)
+	open        func(place string) (add store, stop func() error, err error)
 }
 
 const noLog = -1
@@ -47,19 +50,29 @@ var appendCases = []appendCase{
 	{"journal, one event an append", 1, 100, 0, 3, goalAppend, openJournalStore},
 	{"engine, one caller, one event a command", 1, 100, 1, 3, 0, openEngineStore},
 	{fmt.Sprintf("engine, %d callers", callers), 16 * callers, 1, 1, 5, goalCallers, openEngineStore},
+	{"engine, one caller, remembering what it applied", 1, 100, 1, 5, goalMemory, openRememberingStore},
+	{fmt.Sprintf("engine, %d callers, remembering what it applied", callers), 16 * callers, 1, 1, 6, goalMemory, openRememberingStore},
 }
 
 func compareAppend(dir string, s settings) error {
-	rounds := shortRounds * s.rounds
-	events := sealedEvents(rounds * 100 * 20)
+	return raceAppends("Durable append", appendCases, shortRounds*s.rounds, func(i int) (string, error) { return folderIn(dir, fmt.Sprint(i)) })
+}
+
+// raceAppends runs the cases, each at its own place, and prints how fast they are.
+func raceAppends(title string, cases []appendCase, rounds int, place func(i int) (string, error)) error {
+	most := 0
+	for _, c := range cases {
+		most = max(most, c.size*c.count)
+	}
+	events := sealedEvents(rounds * most)
 	var racers []*racer
 	var checks []func() error
-	for i, c := range appendCases {
-		folder, err := folderIn(dir, fmt.Sprint(i))
+	for i, c := range cases {
+		at, err := place(i)
 		if err != nil {
 			return err
 		}
-		add, stop, err := c.open(folder)
+		add, stop, err := c.open(at)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -75,13 +88,13 @@ func compareAppend(dir string, s settings) error {
 		}})
 		checks = append(checks, stop)
 		if c.before != noLog {
-			checks = append(checks, func() error { return checkLog(folder, c.before+rounds*c.size*c.count) })
+			checks = append(checks, func() error { return checkLog(at, c.before+rounds*c.size*c.count) })
 		}
 	}
-	if err := race("append", rounds, racers...); err != nil {
+	if err := race(title, rounds, racers...); err != nil {
 		return err
 	}
-	printAppend(racers, rounds)
+	printAppends(title, cases, racers, rounds)
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -90,21 +103,21 @@ func compareAppend(dir string, s settings) error {
 	return nil
 }
 
-func printAppend(racers []*racer, rounds int) {
+func printAppends(title string, cases []appendCase, racers []*racer, rounds int) {
 	var t table
 	t.row("durable append", "a second", "slowest–fastest", "×", "as fast as", "goal")
-	for i, c := range appendCases {
+	for i, c := range cases {
 		cells := append(racers[i].cells(1), "", "", "")
 		if i != c.peer {
 			times := racers[i].times(racers[c.peer])
-			cells[3], cells[4] = fmt.Sprintf("%.2f", times), appendCases[c.peer].name
+			cells[3], cells[4] = fmt.Sprintf("%.2f", times), cases[c.peer].name
 			if c.goal > 0 {
 				cells[5] = formatGoal(fmt.Sprintf("≥ %g ×", c.goal), times >= c.goal)
 			}
 		}
 		t.row(cells...)
 	}
-	t.print(fmt.Sprintf("Durable append (median of %d interleaved rounds)", rounds))
+	t.print(fmt.Sprintf("%s (median of %d interleaved rounds)", title, rounds))
 }
 
 // sealedEvents returns the first n events of the workload.
@@ -117,8 +130,8 @@ func sealedEvents(n int) []signalbox.Event {
 
 // openJournalStore returns a store that seals and appends. Sealing is part of the measurement; it does not change events that
 // are already sealed.
-func openJournalStore(dir string) (store, func() error, error) {
-	j, err := openJournal(dir)
+func openJournalStore(place string) (store, func() error, error) {
+	j, err := openJournal(place)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,11 +145,33 @@ func openJournalStore(dir string) (store, func() error, error) {
 
 // openEngineStore returns a store that executes one command, which appends one event, for each of the events. All callers run
 // at the same time.
-func openEngineStore(dir string) (store, func() error, error) {
+func openEngineStore(place string) (store, func() error, error) {
+	b, err := openBox(place)
+	if err != nil {
+		return nil, nil, err
+	}
+	return commandStore(b), b.close, nil
+}
+
+// openRememberingStore is openEngineStore with an engine that remembers what it applied, as that of a box does.
+func openRememberingStore(dir string) (store, func() error, error) {
 	b, err := openBox(dir)
 	if err != nil {
 		return nil, nil, err
 	}
+	memory, err := applied.Open(filepath.Join(dir, applied.FileName), "bench")
+	if err != nil {
+		return nil, nil, err
+	}
+	b.engine.Close()
+	if b.engine, err = engine.Open(context.Background(), b.journal, &engine.Options{Memory: memory}); err != nil {
+		return nil, nil, err
+	}
+	return commandStore(b), func() error { return errors.Join(b.close(), memory.Close()) }, nil
+}
+
+// commandStore returns the store of openEngineStore.
+func commandStore(b *benchBox) store {
 	var opened atomic.Int64
 	return func(events []signalbox.Event) error {
 		callers := min(callers, len(events))
@@ -149,7 +184,7 @@ func openEngineStore(dir string) (store, func() error, error) {
 			}
 			return nil
 		})
-	}, b.close, nil
+	}
 }
 
 // parallel calls f(0) to f(n-1) in n goroutines.

@@ -24,8 +24,8 @@ const (
 )
 
 // claimTask waits for work and claims it, the given number of times.
-func claimTask(dir string, times int, send func(report) error) error {
-	b, err := openBox(dir)
+func claimTask(place string, times int, send func(report) error) error {
+	b, err := openBox(place)
 	if err != nil {
 		return err
 	}
@@ -48,8 +48,8 @@ func claimAll(e *engine.Engine, times int, send func(report) error) error {
 }
 
 // watchTask reports the time at which it receives each of the given number of events.
-func watchTask(dir string, times int, send func(report) error) error {
-	j, err := openJournal(dir)
+func watchTask(place string, times int, send func(report) error) error {
+	j, err := openJournal(place)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,9 @@ func watchTask(dir string, times int, send func(report) error) error {
 	return nil
 }
 
-// stopwatch collects latencies. It also records by how much idle pauses were too long, which is the machine's own latency.
-type stopwatch struct{ took, overslept []time.Duration }
+// stopwatch collects latencies. It also records how much of each was the call itself, and by how much idle pauses were too long, which is the
+// machine's own latency.
+type stopwatch struct{ took, called, overslept []time.Duration }
 
 // sample calls do after a pause, and records the time from the start that do returns until the expected report.
 func (w *stopwatch) sample(receive func() (report, error), what string, do func() (time.Time, error)) error {
@@ -78,6 +79,7 @@ func (w *stopwatch) sample(receive func() (report, error), what string, do func(
 	if err != nil {
 		return err
 	}
+	w.called = append(w.called, time.Since(start))
 	r, err := receive()
 	if err == nil && r.What != what {
 		err = fmt.Errorf("the report is about %q, want %q", r.What, what)
@@ -93,18 +95,19 @@ type latencies struct {
 	goal time.Duration // for the 99th percentile; 0 means none
 }
 
+func formatMilliseconds(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
+
 func printLatencies(title, header string, rows ...latencies) {
 	var t table
 	t.row(header, "samples", "p50 ms", "p90 ms", "p99 ms", "goal for p99")
-	milliseconds := func(d time.Duration) string { return fmt.Sprintf("%.2f", d.Seconds()*1000) }
 	for _, l := range rows {
 		cells := []string{l.name, fmt.Sprint(len(l.took))}
 		for _, percent := range []int{50, 90, 99} {
-			cells = append(cells, milliseconds(percentile(l.took, percent)))
+			cells = append(cells, formatMilliseconds(percentile(l.took, percent)))
 		}
 		goal := ""
 		if l.goal > 0 {
-			goal = formatGoal("≤ "+milliseconds(l.goal)+" ms", percentile(l.took, 99) <= l.goal)
+			goal = formatGoal("≤ "+formatMilliseconds(l.goal)+" ms", percentile(l.took, 99) <= l.goal)
 		}
 		t.row(append(cells, goal)...)
 	}
@@ -115,37 +118,43 @@ func printLatencies(title, header string, rows ...latencies) {
 func timeHandOver(dir string, s settings) error {
 	var inside, across stopwatch
 	var syncs []time.Duration
-	samples := samplesARound * s.rounds
-	if err := errors.Join(handOver(dir, false, samples, &inside, &syncs), handOver(dir, true, samples, &across, &syncs)); err != nil {
+	pages, err := newDisk(dir)
+	if err != nil {
 		return err
+	}
+	writeTwice := func() error { return errors.Join(pages.writePage(), pages.writePage()) }
+	samples := samplesARound * s.rounds
+	for _, c := range []struct {
+		across bool
+		watch  *stopwatch
+	}{{false, &inside}, {true, &across}} {
+		progress("hand-over, across processes: %v", c.across)
+		folder, err := folderIn(dir, fmt.Sprint(c.across))
+		if err != nil {
+			return err
+		}
+		if err := handOver(folder, c.across, samples, c.watch, writeTwice, &syncs); err != nil {
+			return err
+		}
 	}
 	printLatencies("Hand-over", "exit signal submitted → next worker has claimed",
 		latencies{"in one process", inside.took, goalHandOver + percentile(syncs, 99)},
 		latencies{"across processes", across.took, goalAcross},
 		latencies{"two writes of 4 KiB, each synced, meanwhile", syncs, 0},
 		latencies{fmt.Sprintf("a pause of %v is too long by", idle), append(inside.overslept, across.overslept...), 0})
-	return nil
+	return pages.Close()
 }
 
-// handOver submits exit signals, one at a time, and writes to the disk twice after each.
-func handOver(dir string, across bool, samples int, w *stopwatch, syncs *[]time.Duration) error {
-	progress("hand-over, across processes: %v", across)
-	dir, err := folderIn(dir, fmt.Sprint(across))
-	if err != nil {
-		return err
-	}
-	pages, err := newDisk(dir)
-	if err != nil {
-		return err
-	}
-	b, err := openBox(dir)
+// handOver submits exit signals, one at a time. After each it calls the rival, and records how long that took.
+func handOver(place string, across bool, samples int, w *stopwatch, rival func() error, rivals *[]time.Duration) error {
+	b, err := openBox(place)
 	if err != nil {
 		return err
 	}
 	if err := parallel(samples, b.draft); err != nil {
 		return err
 	}
-	receive, wait, err := b.claim(dir, across, samples)
+	receive, wait, err := b.claim(place, across, samples)
 	if err != nil {
 		return err
 	}
@@ -160,12 +169,12 @@ func handOver(dir string, across bool, samples int, w *stopwatch, syncs *[]time.
 			return start, err
 		})
 		start := time.Now()
-		if err := errors.Join(err, pages.writePage(), pages.writePage()); err != nil {
+		if err := errors.Join(err, rival()); err != nil {
 			return err
 		}
-		*syncs = append(*syncs, time.Since(start))
+		*rivals = append(*rivals, time.Since(start))
 	}
-	return errors.Join(wait(), b.close(), pages.Close())
+	return errors.Join(wait(), b.close())
 }
 
 func workID(i int) string { return fmt.Sprintf("task-%d", i) }
@@ -181,9 +190,9 @@ func (b *benchBox) draft(i int) error {
 }
 
 // claim starts to claim work for developers, the given number of times, with the same engine or in another process.
-func (b *benchBox) claim(dir string, across bool, times int) (receive func() (report, error), wait func() error, err error) {
+func (b *benchBox) claim(place string, across bool, times int) (receive func() (report, error), wait func() error, err error) {
 	if across {
-		c, err := startChild("claim", dir, times)
+		c, err := startChild("claim", place, times)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -45,9 +45,9 @@ func measureServe(s settings) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "signalbox")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/signalbox").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the program: %w: %s", err, out)
+	program, err := buildProgram(dir)
+	if err != nil {
+		return err
 	}
 	var wrong []error
 	for _, section := range []struct {

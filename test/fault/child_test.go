@@ -22,6 +22,12 @@ type child struct {
 // startChild starts the test binary as a child. If it still runs when the test ends, it is killed.
 func startChild(t testing.TB, mode string, args ...string) *child {
 	t.Helper()
+	return startPrepared(t, nil, mode, args...)
+}
+
+// startPrepared is startChild, but calls prepare before the child starts, unless it is nil.
+func startPrepared(t testing.TB, prepare func(*exec.Cmd), mode string, args ...string) *child {
+	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
 	cmd := exec.CommandContext(t.Context(), self, args...)
@@ -29,6 +35,9 @@ func startChild(t testing.TB, mode string, args ...string) *child {
 		"GORACE=atexit_sleep_ms=0") // otherwise the race detector delays every exit by a second
 	c := &child{cmd: cmd, name: fmt.Sprint(mode, args)}
 	cmd.Stderr = &c.stderr
+	if prepare != nil {
+		prepare(cmd)
+	}
 	stdin, err := cmd.StdinPipe()
 	check(t, err)
 	stdout, err := cmd.StdoutPipe()

@@ -46,9 +46,11 @@ func claimOf(work, session string) rules.Claim {
 }
 
 // TestOneClaimWins lets many processes claim the same work at the same time, repeatedly.
-func TestOneClaimWins(t *testing.T) {
-	claimers, rounds := sized(16, 64), sized(25, 300)
-	s := newSite(t)
+func TestOneClaimWins(t *testing.T) { onEachBackend(t, testOneClaimWins) }
+
+func testOneClaimWins(t *testing.T, on backend) {
+	claimers, rounds := on.times(16, 64), on.times(25, 300)
+	s := on.newSite(t)
 	b := s.open(t)
 	var processes []*child
 	for i := range claimers {

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -28,7 +31,7 @@ type operation struct {
 	Reason signalbox.ExitReason `json:"reason"` // in an exit signal
 
 	Call   int64 `json:"call"`
-	Return int64 `json:"return"`
+	Return int64 `json:"return"` // 0 means that it is not known
 
 	Code     signalbox.Code   `json:"code"` // of the error; 0 means success
 	At       time.Time        `json:"at"`
@@ -36,6 +39,7 @@ type operation struct {
 	Lease    *signalbox.Lease `json:"lease"`
 	Now      signalbox.Phase  `json:"now"` // the work's phase afterwards
 	Repeated bool             `json:"repeated"`
+	Failed   bool             `json:"failed,omitempty"` // the database could store nothing, and the command had no effect
 }
 
 // tenure is a lease that a client obtained.
@@ -51,29 +55,43 @@ type client struct {
 	number int
 	works  []string
 	box    *box.Box
+	now    func() time.Time
 	rand   *rand.Rand
 	held   []tenure // as far as the client knows
 	past   []tenure
 }
 
-// historyChild runs a client and prints its operations as JSON lines. Its arguments are the box, the key file, the client's
-// number, a seed, the number of commands, the number of work items, and whether it follows the journal.
+// historyChild runs a client and prints its operations as JSON lines, each before and after it is carried out. Its arguments are the box, the key
+// file, the client's number, a seed, the number of commands, the work items, separated by commas, and whether it follows the journal, and by how much
+// its clock is ahead. If the number of commands is 0, the client runs until its standard input is closed.
 func historyChild(ctx context.Context, args []string) error {
-	b, err := box.Open(ctx, args[0], &box.Options{KeyFile: args[1]})
+	skew, err := time.ParseDuration(args[7])
+	if err != nil {
+		return err
+	}
+	opts := &box.Options{KeyFile: args[1], Now: func() time.Time { return time.Now().Add(skew) }}
+	b, err := box.Open(ctx, args[0], opts)
+	for errors.Is(err, journal.ErrUnavailable) {
+		time.Sleep(100 * time.Millisecond)
+		b, err = box.Open(ctx, args[0], opts)
+	}
 	if err != nil {
 		return err
 	}
 	defer b.Close()
-	var numbers [4]int
+	var numbers [3]int
 	for i := range numbers {
 		if numbers[i], err = strconv.Atoi(args[2+i]); err != nil {
 			return err
 		}
 	}
-	c := &client{number: numbers[0], box: b, rand: rand.New(rand.NewPCG(uint64(numbers[1]), uint64(numbers[0])))}
-	for i := range numbers[3] {
-		c.works = append(c.works, fmt.Sprintf("task-%d", i))
-	}
+	c := &client{number: numbers[0], box: b, now: opts.Now, rand: rand.New(rand.NewPCG(uint64(numbers[1]), uint64(numbers[0])))}
+	c.works = strings.Split(args[5], ",")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		io.Copy(io.Discard, os.Stdin)
+	}()
 	if args[6] == "true" {
 		following, stop := context.WithCancel(ctx)
 		followed := make(chan error, 1)
@@ -84,8 +102,15 @@ func historyChild(ctx context.Context, args []string) error {
 		}()
 	}
 	out := json.NewEncoder(os.Stdout)
-	for range numbers[2] {
+	for i := 0; numbers[2] == 0 || i < numbers[2]; i++ {
+		if numbers[2] == 0 && isClosed(ended) {
+			return nil
+		}
 		op := c.choose()
+		op.Call = machineTime()
+		if err := out.Encode(op); err != nil {
+			return err
+		}
 		if err := c.execute(ctx, &op); err != nil {
 			return fmt.Errorf("%+v: %w", op, err)
 		}
@@ -95,6 +120,15 @@ func historyChild(ctx context.Context, args []string) error {
 		c.learn(ctx, op)
 	}
 	return nil
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
 }
 
 // choose picks the next operation at random.
@@ -180,15 +214,15 @@ func (c *client) claimOrUnblock(op *operation) {
 
 // execute runs an operation and records the answer. A refusal is an answer, not an error.
 func (c *client) execute(ctx context.Context, op *operation) error {
-	op.Call = machineTime()
 	if op.Do == "look" {
 		err := c.look(ctx, op)
 		op.Return = machineTime()
 		return err
 	}
-	answer, err := c.box.Engine.Do(ctx, op.command())
+	answer, err := c.box.Engine.DoPatiently(ctx, nil, op.command())
 	op.Return = machineTime()
 	op.At, op.Seq, op.Lease, op.Now, op.Repeated = answer.At, answer.Seq, answer.Lease, answer.Phase, answer.Repeated
+	op.Failed = errors.Is(err, journal.ErrNotStored)
 	if refused := (*signalbox.Error)(nil); errors.As(err, &refused) {
 		op.Code, err = refused.Code, nil
 	}
@@ -197,15 +231,22 @@ func (c *client) execute(ctx context.Context, op *operation) error {
 
 // look reads the current state of the work.
 func (c *client) look(ctx context.Context, op *operation) error {
-	err := c.box.Engine.Refresh(ctx)
+	err := c.box.Engine.WhenAvailable(ctx, func() error { return c.box.Engine.Refresh(ctx) })
 	c.box.Engine.View(func(s *rules.State) {
 		if w, ok := s.Work(op.Work); ok {
 			op.Now, op.Lease = w.Phase, w.Lease
 		}
 	})
-	op.At = time.Now().UTC()
+	// The clock of this client may be behind those of others, but time never runs backwards in a ledger.
+	op.At = c.now().UTC()
+	if last := c.box.Engine.Tail().Time; last.After(op.At) {
+		op.At = last
+	}
 	return err
 }
+
+// revokeReason is the reason for which clients end leases of others.
+const revokeReason = "to see what happens"
 
 func (op *operation) command() rules.Command {
 	switch op.Do {
@@ -216,7 +257,7 @@ func (op *operation) command() rules.Command {
 	case "release":
 		return rules.Release{Work: op.Work, Session: op.As, Epoch: op.Epoch}
 	case "revoke":
-		return rules.Release{Work: op.Work, Actor: "tester", Reason: "to see what happens"}
+		return rules.Release{Work: op.Work, Actor: "tester", Reason: revokeReason}
 	case "exit":
 		return rules.Exit{Session: op.As, Epoch: op.Epoch, Signal: signalOf(op.Phase, op.Reason)}
 	case "unblock":

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -106,6 +107,9 @@ func TestWriteAheadLogMissing(t *testing.T) {
 	if v := damaged.verifyCommand(t, 5); v.FirstBad != tamperEvents+1 {
 		t.Errorf("without the write-ahead log verify printed %s", asJSON(v))
 	}
+	damaged.run(t, "work", "open", "another").checkStderr(t, nil, "signalbox: event 201 is missing: this machine has applied it, but the ledger ends at event 200",
+		"note: lost: 201  *  WorkOpened  more  *", "hint: "+applied.Hint)
+	damaged.forgetApplied(t)
 	damaged.mustFail(t, 5, "the ledger was truncated: it has 200 events, but 201 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
 		"work", "open", "another")
 	if v := whole.verifyCommand(t, 0); v.Events != tamperEvents+1 {
@@ -191,6 +195,7 @@ func TestNewerEvents(t *testing.T) {
 		m.replace(reseal([]signalbox.Event{opened}))
 		m.close()
 		s.forget(t)
+		s.forgetApplied(t)
 		s.checkRefusesWrites(t, "the ledger was written by a newer signalbox: it follows rules version 4, this one knows 3")
 		s.verifyCommand(t, 0)
 	})

@@ -7,6 +7,8 @@
 //   - verification finds every change of the ledger and names the first bad event;
 //   - the box works again once the cause is removed.
 //
+// They hold for every kind of database that can hold a ledger; backends lists them.
+//
 // The tests run the signalbox command. Where a command is too slow or reports too little, they run the test binary itself
 // as a child process. Each test has a short form, for make test, and a full form, for make fault, which sets
 // SIGNALBOX_FAULT=full. Random choices come from a seed that is logged; set SIGNALBOX_FAULT_SEED to repeat them.

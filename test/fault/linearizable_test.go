@@ -1,8 +1,15 @@
 package fault
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,26 +19,33 @@ import (
 
 // TestLinearizable lets many processes work on a few items, with leases that really expire, and checks that all answers
 // could have come from a single sequential process.
-func TestLinearizable(t *testing.T) {
+func TestLinearizable(t *testing.T) { onEachBackend(t, testLinearizable) }
+
+// skews are by how much the clocks of machines are ahead.
+var skews = []time.Duration{0, time.Second, -time.Second}
+
+func testLinearizable(t *testing.T, on backend) {
 	clients, commands, works := sized(6, 16), sized(200, 800), sized(3, 6)
 	random := newRand(t)
-	s := newSite(t)
+	s := on.newSite(t)
 	b := s.open(t)
+	var names []string
 	for i := range works {
-		openWork(t, b, fmt.Sprintf("task-%d", i))
+		names = append(names, fmt.Sprintf("task-%d", i))
+		openWork(t, b, names[i])
 	}
 	var processes []*child
 	for i := range clients {
 		processes = append(processes, startChild(t, "history", s.box, s.keyFile, fmt.Sprint(i), fmt.Sprint(random.IntN(1<<30)),
-			fmt.Sprint(commands), fmt.Sprint(works), fmt.Sprint(i%2 == 0)))
+			fmt.Sprint(commands), strings.Join(names, ","), fmt.Sprint(i%2 == 0), fmt.Sprint(skews[i%len(skews)])))
 	}
 	var history []operation
 	for _, c := range processes {
-		for _, line := range c.end(t) {
-			var op operation
-			check(t, json.Unmarshal([]byte(line), &op))
-			history = append(history, op)
+		operations, unanswered := parseOperations(t, c.end(t))
+		if unanswered != nil {
+			t.Errorf("a client ended before it had an answer: %+v", unanswered)
 		}
+		history = append(history, operations...)
 	}
 	if len(history) != clients*commands {
 		t.Errorf("%d commands were recorded, want %d", len(history), clients*commands)
@@ -42,6 +56,24 @@ func TestLinearizable(t *testing.T) {
 	for _, wrong := range checkLinear(factsOf(t, events), history) {
 		t.Errorf("no sequential order explains the answers about %s", wrong)
 	}
+}
+
+// parseOperations parses what a client prints. The last operation may have no answer, if the client was killed.
+func parseOperations(t testing.TB, lines []string) (answered []operation, unanswered *operation) {
+	t.Helper()
+	for i, line := range lines {
+		var op operation
+		if err := json.Unmarshal([]byte(line), &op); err != nil {
+			if i == len(lines)-1 { // it was killed while it printed
+				break
+			}
+			t.Fatalf("a client printed %q: %v", line, err)
+		}
+		if unanswered = &op; op.Return != 0 {
+			answered, unanswered = append(answered, op), nil
+		}
+	}
+	return answered, unanswered
 }
 
 // checkCoverage checks that every kind of event and answer occurred.
@@ -63,13 +95,14 @@ func checkCoverage(t *testing.T, events []signalbox.Event, history []operation) 
 	}
 }
 
-// checkAnswers checks that the events in the ledger are exactly those in the answers, and that each belongs to one command.
+// checkAnswers checks that the events in the ledger about the works of a history are exactly those in the answers, and that each belongs to one command.
 func checkAnswers(t *testing.T, events []signalbox.Event, history []operation) {
 	t.Helper()
 	types := map[string]string{"claim": rules.TypeLeaseGranted, "renew": rules.TypeLeaseRenewed, "release": rules.TypeLeaseReleased, "revoke": rules.TypeLeaseReleased,
 		"exit": rules.TypeAgentSessionCompleted, "unblock": rules.TypePhaseChanged}
-	answered := map[uint64]bool{}
+	answered, works := map[uint64]bool{}, map[string]bool{}
 	for _, op := range history {
+		works[op.Work] = true
 		recorded, writes := types[op.Do]
 		if !writes || op.Code != 0 || op.Repeated || op.Do == "renew" && op.Seq == op.Epoch {
 			continue
@@ -91,10 +124,81 @@ func checkAnswers(t *testing.T, events []signalbox.Event, history []operation) {
 	for _, e := range events {
 		switch e.Type {
 		case rules.TypeLeaseGranted, rules.TypeLeaseRenewed, rules.TypeLeaseReleased, rules.TypeAgentSessionCompleted, rules.TypePhaseChanged:
-			if !answered[e.Seq] {
-				t.Errorf("event %d, a %s of %s, is in no answer", e.Seq, e.Type, e.Work)
+			if !answered[e.Seq] && works[e.Work] {
+				t.Errorf("event %d, a %s of %s in session %s, is in no answer", e.Seq, e.Type, e.Work, cmp.Or(e.Session, "none"))
 			}
 		}
+	}
+}
+
+// keepHistory writes the operations of a history, and the events about their works, into files that stay after the test, one in each line.
+func keepHistory(t *testing.T, events []signalbox.Event, history []operation) (dir string) {
+	t.Helper()
+	works := map[string]bool{}
+	var operations, about bytes.Buffer
+	write := func(to *bytes.Buffer, v any) {
+		line, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to.Write(append(line, '\n'))
+	}
+	for _, op := range slices.SortedStableFunc(slices.Values(history), func(a, b operation) int {
+		return cmp.Or(strings.Compare(a.Work, b.Work), cmp.Compare(a.Call, b.Call))
+	}) {
+		works[op.Work] = true
+		write(&operations, op)
+	}
+	for i := range events {
+		if works[events[i].Work] {
+			write(&about, &events[i])
+		}
+	}
+	dir, err := os.MkdirTemp(keptBelow(t), "history-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, lines := range map[string]*bytes.Buffer{"operations.jsonl": &operations, "events.jsonl": &about} {
+		if err := os.WriteFile(filepath.Join(dir, name), lines.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("the operations and the events are in %s", dir)
+	return dir
+}
+
+// keptBelow returns a folder for files that stay after a failed test: with the flag -artifacts that of the test, otherwise the folder for temporary files, because go test
+// removes the other one.
+func keptBelow(t *testing.T) string {
+	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
+		return t.ArtifactDir()
+	}
+	return os.TempDir()
+}
+
+// The history of a failed test can be read again.
+func TestHistoryIsKept(t *testing.T) {
+	history := []operation{{Do: "renew", Work: "b", Call: 2}, {Do: "claim", Work: "b", Call: 1}, {Do: "look", Work: "a", Call: 3}}
+	events := []signalbox.Event{{Seq: 1, Work: "b", Session: "x"}, {Seq: 2, Work: "other"}}
+	dir := keepHistory(t, events, history)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	read := func(name string) []string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Collect(strings.Lines(string(text)))
+	}
+	var got string
+	for _, line := range read("operations.jsonl") {
+		var op operation
+		if err := json.Unmarshal([]byte(line), &op); err != nil {
+			t.Fatal(err)
+		}
+		got += op.Do + " "
+	}
+	if kept := read("events.jsonl"); got != "look claim renew " || len(kept) != 1 || !strings.Contains(kept[0], `"x"`) {
+		t.Errorf("operations %q, events %q", got, kept)
 	}
 }
 

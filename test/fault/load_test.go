@@ -84,12 +84,16 @@ func acknowledge(ctx context.Context, b *box.Box, c rules.Command, before, after
 	if err != nil {
 		return err
 	}
-	stored, err := b.Journal.Read(ctx, answer.Seq-1-uint64(before), 1+before+after)
-	if err != nil {
-		return err
-	}
-	if len(stored) != 1+before+after {
-		return fmt.Errorf("%#v was answered with event %d, which is not stored", c, answer.Seq)
+	var stored []signalbox.Event
+	for first := answer.Seq - uint64(before); len(stored) != 1+before+after; { // a read may return fewer
+		events, err := b.Journal.Read(ctx, first-1+uint64(len(stored)), 1+before+after-len(stored))
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 {
+			return fmt.Errorf("%#v was answered with event %d, but event %d is not stored", c, answer.Seq, first+uint64(len(stored)))
+		}
+		stored = append(stored, events...)
 	}
 	var lines strings.Builder
 	for _, e := range stored {

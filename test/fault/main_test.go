@@ -31,6 +31,7 @@ const (
 var children = map[string]func(ctx context.Context, args []string) error{
 	"claim":   claimChild,
 	"history": historyChild,
+	"init":    initChild,
 	"load":    loadChild,
 	"peak":    peakChild,
 	"sql":     sqlChild,
@@ -53,6 +54,7 @@ func runTests(m *testing.M) int {
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // the parallel tests mostly wait
 		flag.Set("test.parallel", "4")
 	}
+	defer postgresServer.Stop()
 	if os.Getenv(binaryVariable) != "" {
 		return m.Run()
 	}

@@ -17,15 +17,16 @@ var joinedPlan = planOf("T1", "T2", "T3", "T4: T1", "T5: T2", "T6: T4, T5")
 func TestRunJoined(t *testing.T) {
 	t.Parallel()
 	inParallel(t, map[string]func(*testing.T){
-		"together":                      testJoinedTogether,
+		"together":                      func(t *testing.T) { testJoinedTogether(t, backends[0]) },
+		"together on postgres":          func(t *testing.T) { testJoinedTogether(t, backends[1]) },
 		"one is killed":                 func(t *testing.T) { testJoinedKilled(t, false) },
 		"one is killed with its agents": func(t *testing.T) { testJoinedKilled(t, true) },
 	})
 }
 
-func testJoinedTogether(t *testing.T) {
+func testJoinedTogether(t *testing.T, on backend) {
 	for range sized(1, 5) {
-		s := newFixture(t, scenario{plan: joinedPlan, script: goodAgents, settings: partsCheck})
+		s := newFixture(t, scenario{plan: joinedPlan, script: goodAgents, settings: partsCheck, on: on})
 		worker := s.start(t, "worker", "--roles", "developer", "--plain")
 		first, second := s.startRun(t), s.startRun(t)
 		first.end(0)

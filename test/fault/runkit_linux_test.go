@@ -45,6 +45,8 @@ type scenario struct {
 	script string // of the agents; $DIARY is replaced by the folder of the diary
 	// settings are appended to the configuration.
 	settings string
+	// on is where the ledger is; the zero value means the default.
+	on backend
 }
 
 // wrapper starts an agent while holding a lock on its work. The system releases the lock when the agent and all processes that
@@ -73,11 +75,22 @@ func newFixture(t *testing.T, s scenario) *fixture {
 	f.git(t, "config", "user.email", "tester@localhost")
 	f.git(t, "add", "-A")
 	f.git(t, "commit", "-q", "-m", "first commit")
+	if s.on.configure != nil {
+		s.on.configure(t, f.site)
+	}
 	f.init(t)
-	f.write(t, f.file("signalbox.yaml"), fmt.Sprintf("sandbox: {write: [%q]}\nagent: scripted\nagents:\n  scripted:\n    command: [sh, -c, %q, sh, %q, %q, rehearse, agent, %q, --format, claude]\n    format: claude\n%s",
-		f.diary, wrapper, f.diary, os.Getenv(binaryVariable), f.script, s.settings))
+	if s.on.start != nil {
+		s.on.start(t, f.site)
+	}
+	f.write(t, f.file("signalbox.yaml"), f.site.settings+scriptedAgents(f.diary, f.script)+s.settings)
 	t.Cleanup(func() { f.killAll() })
 	return f
+}
+
+// scriptedAgents returns the configuration of agents that follow a script and write to a diary.
+func scriptedAgents(d diary, script string) string {
+	return fmt.Sprintf("sandbox: {write: [%q]}\nagent: scripted\nagents:\n  scripted:\n    command: [sh, -c, %q, sh, %q, %q, rehearse, agent, %q, --format, claude]\n    format: claude\n",
+		d, wrapper, d, os.Getenv(binaryVariable), script)
 }
 
 func (f *fixture) write(t testing.TB, name, text string) {
@@ -225,7 +238,7 @@ func (r *crewProcess) next(ctx context.Context, after uint64, match func(*signal
 			return &e, nil
 		}
 	}
-	rest, err := l.Journal.Read(context.Background(), after, 1<<30)
+	rest, err := readAll(context.Background(), l.Journal, after)
 	for i := range rest {
 		if match(&rest[i]) {
 			return &rest[i], nil

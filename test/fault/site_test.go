@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -9,7 +10,10 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/applied"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
 )
@@ -20,6 +24,7 @@ type site struct {
 	box           string // the folder .signalbox
 	keyFile       string
 	publicKey     string
+	settings      string          // with which the configuration begins
 	environment   []string        // added to that of every command
 	prepare       func(*exec.Cmd) // called with every command before it starts; nil means none
 }
@@ -86,6 +91,9 @@ func copySite(t testing.TB, to, from string) *site {
 	s := siteIn(t, to)
 	s.findKeys(t)
 	check(t, os.Chmod(s.keyFile, 0o600)) // CopyFS does not preserve modes
+	if address, err := config.ReadJournal(s.box); err == nil && address != config.JournalSQLite {
+		s.trustPlace(t)
+	}
 	return s
 }
 
@@ -98,6 +106,12 @@ func (s *site) forget(t testing.TB) {
 	for _, name := range []string{s.file("checkpoint"), s.file("checkpoint.tree"), s.signedFile()} {
 		check(t, os.Remove(name))
 	}
+}
+
+// forgetApplied makes the site a machine that has applied nothing of the ledger yet.
+func (s *site) forgetApplied(t testing.TB) {
+	t.Helper()
+	check(t, os.Remove(s.file(applied.FileName)))
 }
 
 func (s *site) file(name string) string { return filepath.Join(s.box, name) }
@@ -153,9 +167,21 @@ func (s *site) events(t testing.TB) []signalbox.Event {
 	t.Helper()
 	l := s.openLedger(t)
 	defer l.Close()
-	events, err := l.Journal.Read(t.Context(), 0, 1<<30)
+	events, err := readAll(t.Context(), l.Journal, 0)
 	check(t, err)
 	return events
+}
+
+// readAll returns all events that follow the event after.
+func readAll(ctx context.Context, j journal.Journal, after uint64) (all []signalbox.Event, err error) {
+	for {
+		events, err := j.Read(ctx, after, 1<<20) // it may return fewer
+		if err != nil || len(events) == 0 {
+			return all, err
+		}
+		all = append(all, events...)
+		after = events[len(events)-1].Seq
+	}
 }
 
 func check(t testing.TB, err error) {

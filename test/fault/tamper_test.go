@@ -13,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
+
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/ledger"
@@ -33,14 +36,14 @@ func newLedger(t testing.TB) *site {
 	defer keeping.Unlock()
 	kept := filepath.Join(filepath.Dir(os.Getenv(binaryVariable)), "ledger")
 	if _, err := os.Stat(kept); err != nil {
-		check(t, os.CopyFS(kept, os.DirFS(filepath.Dir(makeLedger(t).home))))
+		check(t, os.CopyFS(kept, os.DirFS(filepath.Dir(makeLedger(t, backends[0]).home))))
 	}
 	return copySite(t, t.TempDir(), kept)
 }
 
-func makeLedger(t testing.TB) *site {
+func makeLedger(t testing.TB, on backend) *site {
 	t.Helper()
-	s := newSite(t)
+	s := on.newSite(t)
 	s.must(t, "work", "open", "by-hand", "--title", "größer als <&>")
 	s.must(t, "work", "claim", "by-hand", "--role", "developer", "--session", "hand")
 	fillLedger(t, s)
@@ -99,6 +102,8 @@ func fillLedger(t testing.TB, s *site) {
 type tamperer struct {
 	t  testing.TB
 	db *sql.DB
+	// unprotect removes the triggers that protect the events.
+	unprotect string
 }
 
 // tamper opens the box's database. The driver is the one the program uses.
@@ -109,14 +114,29 @@ func (s *site) tamper(t testing.TB) *tamperer {
 	check(t, err)
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { db.Close() })
-	return &tamperer{t, db}
+	// The program creates them again when it opens the box.
+	return &tamperer{t, db, `DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted;
+		DROP TRIGGER IF EXISTS events_are_only_appended`}
 }
 
-// exec executes a statement without the triggers that protect the events. The program creates them again when it opens the box.
+// tamperPostgres opens the database of a box whose ledger is in PostgreSQL.
+func (s *site) tamperPostgres(t testing.TB) *tamperer {
+	t.Helper()
+	journal, err := config.ReadJournal(s.box)
+	check(t, err)
+	address, schema, err := config.PostgresAddress(journal)
+	check(t, err)
+	db, err := sql.Open("pgx", address+"&search_path="+schema)
+	check(t, err)
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { db.Close() })
+	return &tamperer{t, db, "ALTER TABLE events DISABLE TRIGGER USER"}
+}
+
+// exec executes a statement without the triggers that protect the events.
 func (m *tamperer) exec(query string, args ...any) {
 	m.t.Helper()
-	_, err := m.db.ExecContext(m.t.Context(), `DROP TRIGGER IF EXISTS events_are_never_changed; DROP TRIGGER IF EXISTS events_are_never_deleted;
-		DROP TRIGGER IF EXISTS events_are_only_appended`)
+	_, err := m.db.ExecContext(m.t.Context(), m.unprotect)
 	if err == nil {
 		_, err = m.db.ExecContext(m.t.Context(), query, args...)
 	}
@@ -133,7 +153,7 @@ func (m *tamperer) close() {
 // insert stores an event unchecked.
 func (m *tamperer) insert(e signalbox.Event) {
 	m.t.Helper()
-	m.exec("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	m.exec("INSERT INTO events VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 		int64(e.Seq), e.Time.UnixNano(), e.Type, e.Work, e.Session, e.Actor, e.Data, e.Prev[:], e.Hash[:])
 }
 
@@ -149,7 +169,7 @@ func (m *tamperer) replace(events []signalbox.Event) {
 // moveUp increments the sequence numbers from the given one on.
 func (m *tamperer) moveUp(from uint64) {
 	m.t.Helper()
-	m.exec("UPDATE events SET seq = -seq - 1 WHERE seq >= ?", int64(from))
+	m.exec("UPDATE events SET seq = -seq - 1 WHERE seq >= $1", int64(from))
 	m.exec("UPDATE events SET seq = -seq WHERE seq < 0")
 }
 

@@ -44,7 +44,7 @@ var tamperings = []tampering{
 	update("delete one", 100, "DELETE FROM events WHERE seq = 100"),
 	update("delete the last", 200, "DELETE FROM events WHERE seq = 200"),
 	update("delete a range", 50, "DELETE FROM events WHERE seq BETWEEN 50 AND 59"),
-	update("delete one and close the gap", 100, "DELETE FROM events WHERE seq = 100", "UPDATE events SET seq = seq - 1 WHERE seq > 100"),
+	update("delete one and close the gap", 100, "DELETE FROM events WHERE seq = 100", "UPDATE events SET seq = -seq WHERE seq > 100", "UPDATE events SET seq = -seq - 1 WHERE seq < 0"),
 	update("truncate fifty", 151, "DELETE FROM events WHERE seq > 150"),
 	update("truncate all", 1, "DELETE FROM events"),
 	update("swap two", 50, "UPDATE events SET seq = -60 WHERE seq = 60", "UPDATE events SET seq = 60 WHERE seq = 50", "UPDATE events SET seq = 50 WHERE seq = -60"),
@@ -55,19 +55,6 @@ var tamperings = []tampering{
 	update("an event before the first", 1, "INSERT INTO events SELECT 0, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 1"),
 	update("an event far before the first", 1, "INSERT INTO events SELECT -7, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
 	update("an event far after the last", 201, "INSERT INTO events SELECT 5000000000, time, type, work, session, actor, data, prev, hash FROM events WHERE seq = 7"),
-	update("time as text", 70, "UPDATE events SET time = 'noon' WHERE seq = 70"),
-	update("time as a fraction", 70, "UPDATE events SET time = 0.5 WHERE seq = 70"),
-	update("time as bytes", 70, "UPDATE events SET time = x'01' WHERE seq = 70"),
-	update("data as text", 70, "UPDATE events SET data = CAST(data AS TEXT) WHERE seq = 70"),
-	update("type as bytes", 70, "UPDATE events SET type = CAST(type AS BLOB) WHERE seq = 70"),
-	update("hash as text", 70, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 70"),
-	update("hash of the last as text", 200, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 200"),
-	update("no data", 70, "UPDATE events SET data = x'' WHERE seq = 70"),
-	update("no hash", 70, "UPDATE events SET hash = x'' WHERE seq = 70"),
-	update("no hash at the end", 200, "UPDATE events SET hash = x'' WHERE seq = 200"),
-	update("hash too long", 70, "UPDATE events SET hash = CAST(hash || x'00' AS BLOB) WHERE seq = 70"),
-	update("a byte moved from prev to hash", 70,
-		"UPDATE events SET prev = substr(prev, 1, 31), hash = CAST(substr(prev, 32) || hash AS BLOB) WHERE seq = 70"),
 	update("a byte moved from work to type", 70, "UPDATE events SET type = type || substr(work, 1, 1), work = substr(work, 2) WHERE seq = 70"),
 	update("a byte moved from data to actor", 70, "UPDATE events SET actor = actor || '{', data = substr(data, 2) WHERE seq = 70"),
 	{"insert a copy", func(m *tamperer, events []signalbox.Event) {
@@ -109,28 +96,68 @@ var tamperings = []tampering{
 	}, 1},
 }
 
+// columnTamperings are changes that only SQLite permits: it has no types and no lengths.
+var columnTamperings = []tampering{
+	update("time as text", 70, "UPDATE events SET time = 'noon' WHERE seq = 70"),
+	update("time as a fraction", 70, "UPDATE events SET time = 0.5 WHERE seq = 70"),
+	update("time as bytes", 70, "UPDATE events SET time = x'01' WHERE seq = 70"),
+	update("data as text", 70, "UPDATE events SET data = CAST(data AS TEXT) WHERE seq = 70"),
+	update("type as bytes", 70, "UPDATE events SET type = CAST(type AS BLOB) WHERE seq = 70"),
+	update("hash as text", 70, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 70"),
+	update("hash of the last as text", 200, "UPDATE events SET hash = CAST(hash AS TEXT) WHERE seq = 200"),
+	update("no hash", 70, "UPDATE events SET hash = x'' WHERE seq = 70"),
+	update("no hash at the end", 200, "UPDATE events SET hash = x'' WHERE seq = 200"),
+	update("hash too long", 70, "UPDATE events SET hash = CAST(hash || x'00' AS BLOB) WHERE seq = 70"),
+	update("a byte moved from prev to hash", 70,
+		"UPDATE events SET prev = substr(prev, 1, 31), hash = CAST(substr(prev, 32) || hash AS BLOB) WHERE seq = 70"),
+	update("no data", 70, "UPDATE events SET data = x'' WHERE seq = 70"),
+}
+
 // TestTamperingIsFound applies each tampering to a copy of a box.
 func TestTamperingIsFound(t *testing.T) {
 	t.Parallel()
 	original := newLedger(t)
 	events := original.mustVerify(t)
-	for _, tt := range tamperings {
+	for _, tt := range slices.Concat(tamperings, columnTamperings) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := original.copy(t)
 			m := s.tamper(t)
 			tt.do(m, slices.Clone(events))
 			m.close()
-			if report := s.verify(t); report.OK || report.FirstBad != tt.firstBad || report.Reason == "" {
-				t.Errorf("first bad event %d, want %d: %s", report.FirstBad, tt.firstBad, report.Reason)
-			}
-			if b, err := box.Open(t.Context(), s.box, s.options()); err == nil {
-				b.Close() // Open need not detect it, but must not crash
-			}
-			if v := s.verifyCommand(t, 5); v.FirstBad != tt.firstBad {
-				t.Errorf("the command printed %s, want first_bad %d", asJSON(v), tt.firstBad)
-			}
+			s.checkTamperingIsFound(t, tt)
 		})
 	}
+}
+
+// checkTamperingIsFound checks that verification finds a tampering, and that the box can still be opened without a crash.
+func (s *site) checkTamperingIsFound(t *testing.T, tt tampering) {
+	t.Helper()
+	if report := s.verify(t); report.OK || report.FirstBad != tt.firstBad || report.Reason == "" {
+		t.Errorf("first bad event %d, want %d: %s", report.FirstBad, tt.firstBad, report.Reason)
+	}
+	if b, err := box.Open(t.Context(), s.box, s.options()); err == nil {
+		b.Close() // Open need not detect it
+	}
+	if v := s.verifyCommand(t, 5); v.FirstBad != tt.firstBad {
+		t.Errorf("the command printed %s, want first_bad %d", asJSON(v), tt.firstBad)
+	}
+}
+
+// TestTamperingInPostgresIsFound applies each tampering to a ledger in PostgreSQL, by a user who owns the tables.
+func TestTamperingInPostgresIsFound(t *testing.T) {
+	original := makeLedger(t, backends[1])
+	events := original.mustVerify(t)
+	m := original.tamperPostgres(t)
+	m.exec("ALTER TABLE events DROP CONSTRAINT events_seq_check")
+	for _, tt := range tamperings {
+		t.Run(tt.name, func(t *testing.T) {
+			s := original.copy(t) // with its own memory of the ledger, which stays where it is
+			defer m.replace(events)
+			tt.do(m, slices.Clone(events))
+			s.checkTamperingIsFound(t, tt)
+		})
+	}
+	original.verifyCommand(t, 0)
 }
 
 // TestExternalCheckpoint checks attacks that only a checkpoint stored outside the box reveals. An attacker who can write the
@@ -155,6 +182,7 @@ func TestExternalCheckpoint(t *testing.T) {
 		for _, name := range []string{"checkpoint", "checkpoint.tree"} {
 			check(t, os.Remove(s.file(name)))
 		}
+		s.forgetApplied(t)
 		s.mustFail(t, 5, "the ledger was truncated: it has 150 events, but 200 were signed", "run signalbox ledger verify, and restore the ledger from a copy",
 			"ledger", "checkpoint")
 		check(t, os.Remove(s.signedFile()))
@@ -167,7 +195,7 @@ func TestExternalCheckpoint(t *testing.T) {
 		}
 	})
 	t.Run("another box", func(t *testing.T) {
-		other := makeLedger(t)
+		other := makeLedger(t, backends[0])
 		if v := other.verifyCommand(t, 5, against...); v.FirstBad != 1 {
 			t.Errorf("with the external checkpoint verify printed %s", asJSON(v))
 		}
@@ -177,7 +205,7 @@ func TestExternalCheckpoint(t *testing.T) {
 	})
 	t.Run("the ledger of another box", func(t *testing.T) {
 		s := original.copy(t)
-		text, err := os.ReadFile(makeLedger(t).file("ledger.db"))
+		text, err := os.ReadFile(makeLedger(t, backends[0]).file("ledger.db"))
 		check(t, err)
 		check(t, os.WriteFile(s.file("ledger.db"), text, 0o600))
 		s.verifyCommand(t, 5)
@@ -187,8 +215,8 @@ func TestExternalCheckpoint(t *testing.T) {
 	})
 }
 
-// TestWithoutCheckpoint documents what verification does not promise: without a checkpoint it cannot detect a truncated or
-// rewritten log, and it cannot identify the writer of the events after the last checkpoint.
+// TestWithoutCheckpoint documents what verification does not promise: without a checkpoint, a machine that has not applied the events cannot
+// detect a truncated or rewritten log, and it cannot identify the writer of the events after the last checkpoint.
 func TestWithoutCheckpoint(t *testing.T) {
 	original := newLedger(t)
 	events := original.mustVerify(t)
@@ -197,6 +225,10 @@ func TestWithoutCheckpoint(t *testing.T) {
 	m.exec("DELETE FROM events WHERE seq > 150")
 	m.close()
 	s.forget(t)
+	if v := s.verifyCommand(t, 5); v.FirstBad != 151 {
+		t.Errorf("on the machine that applied them verify printed %s", asJSON(v))
+	}
+	s.forgetApplied(t)
 	if v := s.verifyCommand(t, 0); v.Checkpoint.Size != 0 || v.Events != 150 {
 		t.Errorf("without a checkpoint verify printed %s", asJSON(v))
 	}

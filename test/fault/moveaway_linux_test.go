@@ -1,0 +1,108 @@
+package fault
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/internal/config"
+)
+
+// TestMoveOutOfClusterAndBack moves the ledger out of a cluster whose only processes are those of its nodes, and back. Nobody else keeps the majority, so
+// the processes stay while the ledger is away, also one that starts then, and work with it when it is back.
+func TestMoveOutOfClusterAndBack(t *testing.T) {
+	t.Parallel()
+	a := emptySite(t)
+	others, _ := startOthers(t, a)
+	a.init(t)
+	for _, s := range []*site{a, others[1]} { // which run workers
+		settings, err := os.ReadFile(s.file(config.FileName))
+		check(t, err)
+		check(t, os.WriteFile(s.file(config.FileName), append(settings, "\nworkspace: shared\n"...), 0o600))
+	}
+	log := startHost(t, a, "worker", "--roles", "ci", "--plain")
+	a.must(t, "work", "open", "one")
+	others[0].must(t, "work", "open", "two") // its process has the ledger
+
+	a.must(t, "ledger", "migrate", "--to", "sqlite")
+	log.await(t, "only running the node of this machine: the ledger was moved into the folder of the box on ")
+	late := startHost(t, others[1], "worker", "--roles", "ci", "--plain") // another process runs the node, which changes nothing
+	late.await(t, "only running the node of this machine: ")
+	late.interrupt(t)
+	a.must(t, "work", "open", "three")
+
+	a.must(t, "ledger", "migrate", "--to", "cluster")
+	log.await(t, "the ledger is back in the cluster")
+	for i, s := range others {
+		s.must(t, "work", "open", fmt.Sprintf("back-%d", i))
+	}
+	if list := a.must(t, "work", "list"); !strings.Contains(list, "three") || !strings.Contains(list, "back-1") {
+		t.Errorf("the work is:\n%s", list)
+	}
+	if text := log.read(t); strings.Count(text, "only running the node") != 1 {
+		t.Errorf("it was not said once that only the node runs:\n%s", text)
+	}
+}
+
+// hostLog is a process that runs for long, and what it prints.
+type hostLog struct {
+	cmd  *exec.Cmd
+	name string
+	done chan struct{}
+}
+
+// startHost starts a process that runs until the test ends.
+func startHost(t testing.TB, s *site, args ...string) *hostLog {
+	t.Helper()
+	file, err := os.CreateTemp(s.home, "host-*.log")
+	check(t, err)
+	defer file.Close()
+	h := &hostLog{s.command(t, args...), file.Name(), make(chan struct{})}
+	h.cmd.Stdout, h.cmd.Stderr = file, file
+	check(t, h.cmd.Start())
+	go func() {
+		h.cmd.Wait()
+		close(h.done)
+	}()
+	t.Cleanup(func() {
+		h.cmd.Process.Kill()
+		<-h.done
+		if t.Failed() {
+			t.Logf("%v: %v\n%s", h.cmd.Args, h.cmd.ProcessState, h.read(t))
+		}
+	})
+	return h
+}
+
+func (h *hostLog) read(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(h.name)
+	check(t, err)
+	return string(bytes.TrimSpace(text))
+}
+
+// await waits until the process has printed a text. It must not end.
+func (h *hostLog) await(t testing.TB, text string) {
+	t.Helper()
+	for !strings.Contains(h.read(t), text) {
+		select {
+		case <-h.done:
+			t.Fatalf("%v ended, and did not print %q", h.cmd.Args, text)
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// interrupt stops the process as a person does.
+func (h *hostLog) interrupt(t testing.TB) {
+	t.Helper()
+	check(t, h.cmd.Process.Signal(syscall.SIGINT))
+	<-h.done
+}
