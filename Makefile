@@ -52,8 +52,8 @@ bench: ## compare the speed with other programs, then run the Go benchmarks
 	$(GO) run ./test/bench
 	$(GO) test -run '^$$' -bench . ./...
 
-fault: ## run the full fault tests, which kill, race, tamper with, starve and attack the real program
-	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 60m -v ./test/fault ./test/hostile
+fault: ## run the full fault tests, which kill, race, tamper with, starve and attack the real program, on every database (over an hour)
+	SIGNALBOX_FAULT=full $(GO) test -count=1 -timeout 150m -v ./test/fault ./test/hostile
 
 fuzz: ## run every fuzz target for FUZZTIME (60s) each, and the property tests with random cases
 	@scripts/fuzz $(FUZZTIME)
