@@ -30,6 +30,7 @@ import (
 type runCommand struct {
 	boxFlag
 	runFlags
+	slotsFlag
 	File     string `arg:"" name:"plan" help:"The plan, a Markdown file."`
 	Replace  bool   `help:"Replace an unfinished plan: cancel its tasks that are not in this one."`
 	NewPlan  bool   `help:"The plan is finished and its file now has other tasks: run them as a new plan." xor:"finished"`
@@ -58,6 +59,11 @@ func (l *listenFlag) serve(p *program, root, boxDir string, flags webFlags) (sto
 type runFlags struct {
 	JSON  bool `name:"json" help:"Stream the events of the ledger, one JSON object per line."`
 	Plain bool `help:"Print plain lines, even on a terminal."`
+}
+
+// slotsFlag limits what this process does at once.
+type slotsFlag struct {
+	Slots uint `placeholder:"N" help:"The most agents, checks and merges that this process runs at once. Default: only the limits of the box apply."`
 }
 
 func (runCommand) Help() string {
@@ -93,7 +99,7 @@ func (c *runCommand) Run(p *program) error {
 	if c.DryRun {
 		return c.dryRun(p, text)
 	}
-	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed}}
+	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed, Slots: c.Slots}}
 	if err := r.prepare(p, c.boxFlag); err != nil {
 		return err
 	}

@@ -73,21 +73,39 @@ func gatedPlan(n int) string {
 	return planOf(tasks...)
 }
 
-// gatedAgents wait for ever on T1 the first time, and on T3 until the file open is in the diary.
+// gatedAgents wait for ever on T1 the first time, and on the tasks from T4 on until the file back is in the diary. The gate itself, T3, waits
+// for the file open.
 const gatedAgents = `
 on developer T1 attempt 1:
     touch $DIARY/here
     wait for $DIARY/never
 
+on developer T1:
+    run mkdir -p part && echo good >part/$SIGNALBOX_WORK.txt
+    signal READY_FOR_REVIEW: {task}
+
+on developer T2:
+    run mkdir -p part && echo good >part/$SIGNALBOX_WORK.txt
+    signal READY_FOR_REVIEW: {task}
+
 on developer T3:
     wait for $DIARY/open
     run mkdir -p part && echo good >part/$SIGNALBOX_WORK.txt
     signal READY_FOR_REVIEW: {task}
-` + goodAgents
 
-// unpluggedLease returns settings with a lease that is long enough for a busy machine to end its agents in time, and short enough to wait for.
-func unpluggedLease() string {
-	return fmt.Sprintf("grace: 1s\nlease: {ttl: %s}\n", sized("20s", "60s"))
+on developer *:
+    wait for $DIARY/back
+    run mkdir -p part && echo good >part/$SIGNALBOX_WORK.txt
+    signal READY_FOR_REVIEW: {task}
+` + judges
+
+// slotsOfEach is how many sessions each of three machines runs at once. Two of them cannot do all the tasks behind the gate, so that the third
+// one must take some.
+const slotsOfEach = "2"
+
+// unpluggedSettings returns settings with a lease that is long enough for a busy machine to end its agents in time, and short enough to wait for.
+func unpluggedSettings() string {
+	return fmt.Sprintf("grace: 1s\nlease: {ttl: %s}\nslots: 6\nroles: {developer: {slots: 6}}\n", sized("20s", "60s"))
 }
 
 // TestMachinesOnPostgres lets three machines carry out a plan together, with the ledger in a PostgreSQL database on a fourth. One of them is
@@ -96,7 +114,7 @@ func TestMachinesOnPostgres(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, true, func(t *testing.T, n *network, postgres string) {
 		tasks := sized(9, 30)
-		team, _ := newPostgresTeam(t, n, postgres, scenario{plan: gatedPlan(tasks), script: gatedAgents, settings: unpluggedLease() + partsCheck})
+		team, _ := newPostgresTeam(t, n, postgres, scenario{plan: gatedPlan(tasks), script: gatedAgents, settings: unpluggedSettings() + partsCheck})
 		team.unplugInTheMiddle(t, tasks)
 	})
 }
@@ -130,7 +148,7 @@ func TestMachinesInCluster(t *testing.T) {
 	t.Parallel()
 	inNetwork(t, false, func(t *testing.T, n *network, _ string) {
 		tasks := sized(9, 30)
-		team := newClusterTeam(t, n, scenario{plan: gatedPlan(tasks), script: gatedAgents, settings: unpluggedLease() + partsCheck})
+		team := newClusterTeam(t, n, scenario{plan: gatedPlan(tasks), script: gatedAgents, settings: unpluggedSettings() + partsCheck})
 		team.unplugInTheMiddle(t, tasks)
 	})
 }
@@ -141,9 +159,9 @@ func (team *team) unplugInTheMiddle(t *testing.T, tasks int) {
 	first := team.fixtures[0]
 	processes := []*crewProcess{nil}
 	for _, f := range team.fixtures[1:] {
-		processes = append(processes, f.start(t, "worker", "--plain"))
+		processes = append(processes, f.start(t, "worker", "--plain", "--slots", slotsOfEach))
 	}
-	run := first.startRun(t)
+	run := first.startRun(t, "--slots", slotsOfEach)
 	processes[0] = run
 	first.diary.await(t, "here")
 	held := run.await(0, "the lease", granted(signalbox.RoleDeveloper, "T1"))
@@ -170,6 +188,7 @@ func (team *team) unplugInTheMiddle(t *testing.T, tasks int) {
 		return e.Type == rules.TypeLeaseGranted && team.owner(e.Session) == unplugged
 	})
 	t.Logf("machine %d works again from event %d on", unplugged+1, back.Seq)
+	first.diary.create(t, "back")
 	run.end(0)
 	for _, p := range processes[1:] {
 		check(t, p.cmd.Process.Signal(syscall.SIGINT))

@@ -146,13 +146,13 @@ func (f *fixture) start(t testing.TB, args ...string) *crewProcess {
 }
 
 // startRun starts signalbox run on the plan, after it has checked the script.
-func (f *fixture) startRun(t testing.TB) *crewProcess {
+func (f *fixture) startRun(t testing.TB, flags ...string) *crewProcess {
 	t.Helper()
 	if text, err := os.ReadFile(f.script); err == nil && !f.checked[string(text)] {
 		f.must(t, "rehearse", "check", f.script)
 		f.checked[string(text)] = true
 	}
-	return f.start(t, "run", f.plan, "--plain")
+	return f.start(t, append([]string{"run", f.plan, "--plain"}, flags...)...)
 }
 
 func (r *crewProcess) output() string {
@@ -431,7 +431,10 @@ on developer *:
     run mkdir -p part && echo good >part/$SIGNALBOX_WORK.txt
     signal READY_FOR_REVIEW: {task}
         Summary: It is there.
+` + judges
 
+// judges is a script of agents that find everything good.
+const judges = `
 on critic *:
     signal REVIEW_PASSED: {task}
 

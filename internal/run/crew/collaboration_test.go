@@ -57,6 +57,44 @@ on expert X-1:
 	}
 }
 
+// A crew with a limit of its own does one thing at a time, although the box allows more. An agent that waits for an expert needs no slot:
+// otherwise the expert could not start.
+func TestOneSlot(t *testing.T) {
+	s := set(t, scene{
+		git: true, plan: task("T1") + task("T2") + task("T3"), settings: "experts: [{name: database}]\n", options: Options{Slots: 1},
+		script: `
+on developer T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Request Type: advice
+        Context Snapshot: a query
+        ---DELEGATION PROMPT START---
+        Is this query fast?
+        ---DELEGATION PROMPT END---
+on expert *:
+    signal EXPERT_ADVICE: {task}
+        Summary: add an index
+`})
+	s.run()
+	s.wantCompleted("T1", "T2", "T3")
+	live := map[string]bool{}
+	for e, err := range s.box.Events(t.Context(), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e.Type {
+		case rules.TypeLeaseGranted:
+			if live[e.Work] = true; len(live) > 1 {
+				t.Errorf("event %d is the start of %s, while others are at work: %v", e.Seq, e.Work, live)
+			}
+		case rules.TypeLeaseReleased, rules.TypeSessionParked:
+			delete(live, e.Work)
+		case rules.TypeSessionResumed:
+			live[e.Work] = true // it continues at once, whatever else has begun
+		}
+	}
+}
+
 // An asker that does not end its turn is ended, and that is not a failure.
 func TestAskerThatDoesNotEnd(t *testing.T) {
 	s := set(t, scene{

@@ -34,6 +34,8 @@ import (
 type Options struct {
 	// Roles are the roles that the crew fills; nil means all of them.
 	Roles []signalbox.Role
+	// Slots is how many sessions the crew runs at once, besides those that wait for an expert or a file; 0 means as many as the box allows.
+	Slots uint
 	// Actor is recorded as the owner of the crew's sessions; "" means "crew".
 	Actor string
 	// Stay makes Run wait for more work when there is nothing left to do, until its context is done.
@@ -413,7 +415,9 @@ func (c *Crew) wait(ctx context.Context, seen uint64, wake time.Time) error {
 func (c *Crew) dispatch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		possible := false
-		c.box.Engine.View(func(s *rules.State) { possible = s.CanDispatch(c.opts.Roles, c.checksByHand(), time.Now()) })
+		c.box.Engine.View(func(s *rules.State) {
+			possible = c.hasFreeSlot(s) && s.CanDispatch(c.opts.Roles, c.checksByHand(), time.Now())
+		})
 		if !possible {
 			return nil
 		}
@@ -430,6 +434,22 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		c.startSession(ctx, answer, secret)
 	}
 	return ctx.Err()
+}
+
+// hasFreeSlot reports whether the crew may start another session. One that waits for an expert or a file needs no slot: the expert may need it.
+func (c *Crew) hasFreeSlot(state *rules.State) bool {
+	if c.opts.Slots == 0 {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	used := uint(0)
+	for _, s := range c.sessions {
+		if w, _ := state.Work(s.work); w.Task == nil || w.Task.Parked == nil {
+			used++
+		}
+	}
+	return used < c.opts.Slots
 }
 
 func (c *Crew) newSession() string {
