@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,38 +104,50 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	defer conn.Release()
 	warnings := warningsOf(conn.Conn().PgConn())
 	warnings.last = nil
-	var (
-		head             int64
-		headHash         []byte
-		stored, isFenced bool
-	)
-	err = conn.QueryRow(ctx, j.sql("SELECT * FROM BOX.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"),
-		arguments(j.opts.program(), a.token, expected, events)...).Scan(&stored, &isFenced, &head, &headHash)
+	var refusal []byte
+	args := append([]any{j.opts.program(), a.token, int64(expected)}, arguments(events)...)
+	statement := j.appendOne
+	if len(events) > 1 {
+		statement = j.appendMany
+	}
+	err = conn.QueryRow(ctx, statement, args...).Scan(&refusal)
 	switch {
 	case err != nil:
 		return true, err
-	case stored && warnings.last != nil:
+	case refusal != nil:
+		return false, refused(refusal, expected, events)
+	case warnings.last != nil:
 		// Somebody has made the server not wait for its replica. To settle the attempt waits for it again.
 		return true, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
-	case stored:
-		return true, nil
-	case isFenced: // a token is used once: this cannot happen
-		return false, errors.New("the append was given up before it arrived")
 	}
-	var hash signalbox.Hash
-	copy(hash[:], headHash)
-	err = driver.CheckNext(uint64(head), hash, expected, events)
-	if err == nil { // the function found another reason
-		err = damaged(errors.New("the function append_events stores nothing: the tables were changed"))
+	return true, nil
+}
+
+// refused returns the error of an append that was not stored, from what the function refusal of the database returned.
+func refused(refusal []byte, expected uint64, events []signalbox.Event) error {
+	var head signalbox.Hash
+	switch len(refusal) {
+	case 0: // a token is used once: this cannot happen
+		return errors.New("the append was given up before it arrived")
+	case 8 + len(head):
+		copy(head[:], refusal[8:])
+		if err := driver.CheckNext(binary.BigEndian.Uint64(refusal), head, expected, events); err != nil {
+			return err
+		}
 	}
-	return false, err
+	return damaged(errors.New("the database stores nothing: its functions or tables were changed"))
 }
 
 // slowest is the number of bytes per second that an append may take.
 const slowest = 100 << 10
 
-func arguments(program int, token []byte, expected uint64, events []signalbox.Event) []any {
+// arguments returns the fields of one event, or arrays with the fields of several.
+func arguments(events []signalbox.Event) []any {
 	n := len(events)
+	if n == 1 {
+		e := &events[0]
+		return []any{e.Time.UnixNano(), []byte(e.Type), []byte(e.Work), []byte(e.Session), []byte(e.Actor), notNull(e.Data), e.Prev[:], e.Hash[:]}
+	}
 	times := make([]int64, n)
 	type column = pgtype.FlatArray[[]byte] // which pgx encodes without reflection
 	var text [4]column
@@ -148,12 +161,17 @@ func arguments(program int, token []byte, expected uint64, events []signalbox.Ev
 		for column, value := range [...]string{e.Type, e.Work, e.Session, e.Actor} {
 			text[column][i] = []byte(value)
 		}
-		data[i], prev[i], hash[i] = e.Data, e.Prev[:], e.Hash[:]
-		if data[i] == nil {
-			data[i] = []byte{} // nil would be NULL
-		}
+		data[i], prev[i], hash[i] = notNull(e.Data), e.Prev[:], e.Hash[:]
 	}
-	return []any{program, token, int64(expected), times, text[0], text[1], text[2], text[3], data, prev, hash}
+	return []any{times, text[0], text[1], text[2], text[3], data, prev, hash}
+}
+
+// notNull returns an empty value for nil, which would be NULL in the database.
+func notNull(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
 }
 
 // neverStored reports whether an error means that the transaction was rolled back or never sent. After a fatal error it may have been committed:

@@ -57,7 +57,7 @@ func configure(address string) (*pgxpool.Config, error) {
 	}
 	settings := conn.RuntimeParams
 	settings["application_name"] = "signalbox"
-	settings["search_path"] = "pg_catalog, pg_temp" // nothing of other schemas is used by accident, and append_events need not set it
+	settings["search_path"] = "pg_catalog, pg_temp" // nothing of other schemas is used by accident, and the functions need not set it
 	settings["synchronous_commit"] = "on"
 	settings["default_transaction_isolation"] = "read committed" // each statement sees what was committed before it
 	settings["lock_timeout"] = fmt.Sprint(lockTimeout.Milliseconds())

@@ -92,7 +92,10 @@ func TestGrant(t *testing.T) {
 		}
 	}
 
-	forgery := "SELECT stored FROM BOX.append_events(1, 'x', %d, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[decode('%s','hex')], ARRAY[sha256('x')])"
+	forgeries := []string{
+		"SELECT BOX.append_event(1, 'x', %d, 1, 'x', 'x', 'x', 'x', 'x', decode('%s','hex'), sha256('x'))",
+		"SELECT BOX.append_events(1, 'x', %d, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[decode('%s','hex')], ARRAY[sha256('x')])",
+	}
 	for _, user := range []string{worker, reader} {
 		conn, err := pgx.Connect(t.Context(), as(t, user))
 		must(t, err)
@@ -103,7 +106,7 @@ func TestGrant(t *testing.T) {
 			"ALTER TABLE BOX.events DISABLE TRIGGER ALL", "DROP TRIGGER events_are_never_changed ON BOX.events", "SET session_replication_role = replica",
 			"CREATE TABLE BOX.more (x int)", "CREATE OR REPLACE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
 			"UPDATE BOX.format SET version = 2", "DELETE FROM BOX.fences", "UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
-			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "GRANT UPDATE ON BOX.events TO " + user,
+			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1, 'x')", "GRANT UPDATE ON BOX.events TO " + user,
 		} {
 			tag, err := conn.Exec(t.Context(), owned.sql(statement))
 			if err == nil && !(strings.HasPrefix(statement, "GRANT") && tag.String() == "GRANT") {
@@ -119,14 +122,16 @@ func TestGrant(t *testing.T) {
 			continue
 		}
 		testForgedEvents(t, conn, owned, seq)
-		for name, statement := range map[string]string{
-			"after a gap":            fmt.Sprintf(forgery, 100, strings.Repeat("00", 32)),
-			"over an event":          fmt.Sprintf(forgery, 0, strings.Repeat("00", 32)),
-			"that continues nothing": fmt.Sprintf(forgery, seq, strings.Repeat("77", 32)),
-		} {
-			var stored bool
-			if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&stored); err != nil || stored {
-				t.Errorf("an append %s: stored %v, %v", name, stored, err)
+		for _, forgery := range forgeries {
+			for name, statement := range map[string]string{
+				"after a gap":            fmt.Sprintf(forgery, 100, strings.Repeat("00", 32)),
+				"over an event":          fmt.Sprintf(forgery, 0, strings.Repeat("00", 32)),
+				"that continues nothing": fmt.Sprintf(forgery, seq, strings.Repeat("77", 32)),
+			} {
+				var refusal []byte
+				if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&refusal); err != nil || refusal == nil {
+					t.Errorf("an append %s: refusal %x, %v, after %s", name, refusal, err, statement)
+				}
 			}
 		}
 	}
@@ -139,29 +144,32 @@ func TestGrant(t *testing.T) {
 // testForgedEvents appends events that would make the log unreadable, after event seq.
 func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) {
 	t.Helper()
-	const call = "SELECT stored FROM BOX.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
-	forged := func(name string, args []any) {
+	forged := func(name, statement string, fields []any) {
 		t.Helper()
-		var stored bool
-		if err := conn.QueryRow(t.Context(), owner.sql(call), args...).Scan(&stored); err == nil && stored {
+		var refusal []byte
+		if err := conn.QueryRow(t.Context(), statement, append([]any{1, []byte("forged"), int64(seq)}, fields...)...).Scan(&refusal); err == nil && refusal == nil {
 			t.Errorf("%s: stored", name)
 		}
 	}
 	next := event(seq + 1)
 	large := next
 	large.Data = make([]byte, journal.MaxEventBytes)
-	forged("an event that is too large", arguments(1, []byte("forged"), seq, []signalbox.Event{large}))
+	forged("an event that is too large", owner.appendOne, arguments([]signalbox.Event{large}))
 	pair := []signalbox.Event{next, event(seq + 2)}
 	broken := slices.Clone(pair)
 	broken[1].Prev[0] ^= 1
-	forged("a second event that does not continue the first", arguments(1, []byte("forged"), seq, broken))
-	forged("no event", arguments(1, []byte("forged"), seq, nil))
+	forged("a second event that does not continue the first", owner.appendMany, arguments(broken))
+	forged("no event", owner.appendMany, arguments(nil))
+	second := slices.Clone(pair)
+	second[1].Data = large.Data
+	forged("a second event that is too large", owner.appendMany, arguments(second))
 	// In an array with other bounds, another element could be compared than is stored.
 	shifted := slices.Clone(pair)
 	shifted[1].Prev = shifted[1].Hash
-	args := arguments(1, []byte("forged"), seq, shifted)
-	args[10] = pgtype.Array[[]byte]{Elements: args[10].(pgtype.FlatArray[[]byte]), Dims: []pgtype.ArrayDimension{{Length: 2, LowerBound: 0}}, Valid: true}
-	forged("hashes with other bounds", args)
+	fields := arguments(shifted)
+	hashes := &fields[len(fields)-1]
+	*hashes = pgtype.Array[[]byte]{Elements: (*hashes).(pgtype.FlatArray[[]byte]), Dims: []pgtype.ArrayDimension{{Length: 2, LowerBound: 0}}, Valid: true}
+	forged("hashes with other bounds", owner.appendMany, fields)
 	// Names of the caller are not used in the place of those of the database.
 	own := newSchema()
 	execute(t, "CREATE SCHEMA "+own)
@@ -172,7 +180,9 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 	must(t, err)
 	unrelated := next
 	unrelated.Prev[0] ^= 1
-	forged("an event that only another operator calls equal", arguments(1, []byte("forged"), seq, []signalbox.Event{unrelated}))
+	forged("an event that only another operator calls equal", owner.appendOne, arguments([]signalbox.Event{unrelated}))
+	pair[0] = unrelated
+	forged("events of which only another operator calls the first equal", owner.appendMany, arguments(pair))
 }
 
 // Whoever can log in to the database, or read the ledger, cannot hold up its appends.
@@ -213,5 +223,26 @@ func TestGrantRefusals(t *testing.T) {
 	}
 	if err := j.Grant(t.Context(), "signalbox", Read); signalbox.CodeOf(err) != signalbox.CodeUsage {
 		t.Errorf("the owner: %v", err)
+	}
+}
+
+// The first event of a ledger continues none.
+func TestForgedFirstEvent(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	first := event(1)
+	first.Prev[0] ^= 1
+	for _, statement := range []string{j.appendOne, j.appendMany} {
+		events := []signalbox.Event{first}
+		if statement == j.appendMany {
+			second := event(2)
+			second.Prev = first.Hash
+			events = append(events, second)
+		}
+		var refusal []byte
+		err := j.pool.QueryRow(t.Context(), statement, append([]any{1, []byte("forged"), int64(0)}, arguments(events)...)...).Scan(&refusal)
+		if err != nil || refusal == nil {
+			t.Errorf("%s: refusal %x, %v", statement, refusal, err)
+		}
 	}
 }

@@ -7,7 +7,7 @@
 //	blobs        the digest of each blob, and the upload that has its bytes
 //	blob_pieces  the bytes of uploads
 //
-// An append is one call of the function append_events. It locks the table format, and inserts its events only if the log ends where
+// An append is one call of the function append_event or append_events. It locks the table format, and inserts its events only if the log ends where
 // the caller has read it: a primary key alone would allow gaps. Notifications wake watches on other machines. They are only a hint, sent after
 // the transaction, because NOTIFY makes the transactions of a database wait for each other; watches also poll.
 //
@@ -75,7 +75,9 @@ type Journal struct {
 	log    *slog.Logger
 	pool   *pgxpool.Pool
 	schema string // quoted
-	lock   int64  // the advisory lock of creating the tables
+	// appendOne and appendMany are the statements that append one event, or several.
+	appendOne, appendMany string
+	lock                  int64 // the advisory lock of creating the tables
 
 	head   *driver.Head
 	calls  *driver.Calls
@@ -120,6 +122,8 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	if j.log == nil {
 		j.log = slog.New(slog.DiscardHandler)
 	}
+	j.appendOne = j.sql("SELECT BOX.append_event($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
+	j.appendMany = j.sql("SELECT BOX.append_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)")
 	j.close = sync.OnceValue(j.closeOnce)
 	if j.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err

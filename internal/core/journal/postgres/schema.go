@@ -25,7 +25,7 @@ type format struct {
 // formats are all versions of the tables: the first one has the version 1.
 var formats = []format{{1, tables}}
 
-// oldProgram is the SQLSTATE with which append_events refuses a program that is too old for the tables.
+// oldProgram is the SQLSTATE with which an append refuses a program that is too old for the tables.
 const oldProgram = "SB001"
 
 // tables creates what a box needs. Text is stored as bytes, because PostgreSQL's text cannot hold every byte.
@@ -61,41 +61,54 @@ CREATE TRIGGER events_are_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON B
 -- The appends that must not be stored when they arrive late.
 CREATE TABLE BOX.fences (token bytea PRIMARY KEY, time timestamptz NOT NULL DEFAULT now());
 
--- append_events appends events to the log if it ends with the event expected, which the first event continues.
+-- append_event appends an event to the log if that ends with the event expected, which the event continues. It returns NULL if the event is stored,
+-- and otherwise what refusal returns. Each statement of the function takes about as long as inserting a row, so there are few.
+CREATE FUNCTION BOX.append_event(program integer, attempt bytea, expected bigint, new_time bigint, new_type bytea, new_work bytea, new_session bytea,
+	new_actor bytea, new_data bytea, continues bytea, new_hash bytea) RETURNS bytea
+LANGUAGE plpgsql SECURITY DEFINER AS $$
+BEGIN
+	BEFOREAPPEND
+	INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
+	SELECT expected + 1, new_time, new_type, new_work, new_session, new_actor, new_data, continues, new_hash WHERE MAYAPPEND;
+	IF FOUND THEN
+		RETURN NULL;
+	END IF;
+	RETURN BOX.refusal(program, attempt);
+END $$;
+
+-- append_events is append_event for several events, of which each continues the previous one.
 CREATE FUNCTION BOX.append_events(program integer, attempt bytea, expected bigint, times bigint[], types bytea[], works bytea[],
-	sessions bytea[], actors bytea[], datas bytea[], prevs bytea[], hashes bytea[], OUT stored boolean, OUT fenced boolean, OUT head bigint, OUT head_hash bytea)
+	sessions bytea[], actors bytea[], datas bytea[], prevs bytea[], hashes bytea[]) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
 	n integer := pg_catalog.cardinality(hashes);
-	needed integer;
+	continues bytea := prevs[1];
 BEGIN
-	-- The names below must mean those of pg_catalog, whatever the caller has set. To set that for each call, with a clause of the function, would
-	-- take longer than inserting an event.
-	IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
-		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-	END IF;
-	-- One append at a time: only the owner can take this lock in another way. Each statement sees what was committed before it began. There are
-	-- few of them, because each takes about as long as inserting a row.
-	LOCK TABLE BOX.format IN EXCLUSIVE MODE;
-	SELECT f.oldest, EXISTS (SELECT FROM BOX.fences WHERE token = attempt), coalesce(e.seq, 0), coalesce(e.hash, decode(repeat('00', 32), 'hex'))
-		INTO needed, fenced, head, head_hash
-		FROM BOX.format f LEFT JOIN (SELECT seq, hash FROM BOX.events ORDER BY seq DESC LIMIT 1) e ON true;
-	IF needed > program THEN
-		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', needed, program USING ERRCODE = 'SB001';
-	END IF;
-	stored := coalesce(NOT fenced AND head = expected AND head_hash = prevs[1] AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1, false);
-	IF NOT stored THEN
-		RETURN;
-	END IF;
-	IF n = 1 THEN -- as below, in half the time
-		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
-		VALUES (expected + 1, times[1], types[1], works[1], sessions[1], actors[1], datas[1], prevs[1], hashes[1]);
-	ELSE
+	BEFOREAPPEND
+	IF MAYAPPEND AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 THEN
 		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
 		SELECT expected + u.number, u.time, u.type, u.work, u.session, u.actor, u.data, u.prev, u.hash
 		FROM ROWS FROM (unnest(times, types, works, sessions, actors, datas, prevs, hashes)) WITH ORDINALITY
 			AS u(time, type, work, session, actor, data, prev, hash, number);
+		RETURN NULL;
 	END IF;
+	RETURN BOX.refusal(program, attempt);
+END $$;
+
+-- refusal says why an append was not stored: because the log has another end, whose number and hash it returns, or, if it returns nothing, because
+-- the append was given up.
+CREATE FUNCTION BOX.refusal(program integer, attempt bytea) RETURNS bytea
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	needed integer := (SELECT oldest FROM BOX.format);
+BEGIN
+	IF needed > program THEN
+		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', needed, program USING ERRCODE = 'SB001';
+	END IF;
+	IF EXISTS (SELECT FROM BOX.fences WHERE token = attempt) THEN
+		RETURN '';
+	END IF;
+	RETURN coalesce((SELECT int8send(seq) || hash FROM BOX.events ORDER BY seq DESC LIMIT 1), int8send(0) || NOHASH);
 END $$;
 
 -- fence_append makes sure that an append is not stored later, and returns the hash of the event that would be its last one, if that exists. It
@@ -124,9 +137,22 @@ CREATE TABLE BOX.blob_pieces (
 ALTER TABLE BOX.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 `
 
-// sql replaces the words BOX and MAXBYTES in a statement by the schema of the box and the maximum size of an event.
+// beforeAppend is how the functions begin that append events. The names in them must mean those of pg_catalog, whatever the caller has set. To set that
+// for each call, with a clause of the function, would take longer than inserting an event. The lock allows one append at a time; only the owner
+// can take it in another way. The next statement sees what was committed before it began.
+const beforeAppend = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
+		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+	END IF;
+	LOCK TABLE BOX.format IN EXCLUSIVE MODE;`
+
+// mayAppend is the condition of an append.
+const mayAppend = `(SELECT oldest FROM BOX.format) <= program AND NOT EXISTS (SELECT FROM BOX.fences WHERE token = attempt)
+		AND coalesce((SELECT seq = expected AND hash = continues FROM BOX.events ORDER BY seq DESC LIMIT 1), expected = 0 AND continues = NOHASH)`
+
+// sql replaces the words in capital letters in a statement, such as BOX, which means the schema of the box.
 func (j *Journal) sql(statement string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(statement, "BOX", j.schema), "MAXBYTES", strconv.Itoa(journal.MaxEventBytes))
+	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes), "NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(
+		strings.NewReplacer("BEFOREAPPEND", beforeAppend, "MAYAPPEND", mayAppend).Replace(statement))
 }
 
 // findOrCreate checks the tables of the box. It creates them if there are none and that is wanted, and migrates older ones. Whoever creates a ledger

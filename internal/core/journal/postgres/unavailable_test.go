@@ -302,7 +302,7 @@ func TestFailover(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- appendEvent(t, j, 2) }()
 	for {
-		cancelled, err := server.Query("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%append_events%'")
+		cancelled, err := server.Query("SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%append_event%'")
 		must(t, err)
 		if cancelled != "0" {
 			break
