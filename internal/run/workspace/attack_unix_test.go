@@ -197,6 +197,9 @@ func TestPlantedCommands(t *testing.T) {
 	for _, name := range []string{"GIT_EXTERNAL_DIFF", "GIT_SSH_COMMAND", "GIT_PAGER", "GIT_EDITOR", "GIT_ASKPASS", "GIT_PROXY_COMMAND", "GIT_SEQUENCE_EDITOR"} {
 		t.Setenv(name, a.command("environment "+name))
 	}
+	// The submodules that two agents plant are then the same commit, which signalbox finds in the checkout and puts into worktrees.
+	t.Setenv("GIT_AUTHOR_DATE", "2026-01-01T00:00:00Z")
+	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
 	start, tree := a.base(), a.open("T1")
 	a.open("T2")
 	other := a.open("T3")
