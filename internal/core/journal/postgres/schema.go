@@ -67,9 +67,9 @@ CREATE FUNCTION BOX.append_event(program integer, attempt bytea, expected bigint
 	new_actor bytea, new_data bytea, continues bytea, new_hash bytea) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
-	BEFOREAPPEND
+	` + beforeAppend + `
 	INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
-	SELECT expected + 1, new_time, new_type, new_work, new_session, new_actor, new_data, continues, new_hash WHERE MAYAPPEND;
+	SELECT expected + 1, new_time, new_type, new_work, new_session, new_actor, new_data, continues, new_hash WHERE ` + mayAppend + `;
 	IF FOUND THEN
 		RETURN NULL;
 	END IF;
@@ -84,8 +84,8 @@ DECLARE
 	n integer := pg_catalog.cardinality(hashes);
 	continues bytea := prevs[1];
 BEGIN
-	BEFOREAPPEND
-	IF MAYAPPEND AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 THEN
+	` + beforeAppend + `
+	IF ` + mayAppend + ` AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 THEN
 		INSERT INTO BOX.events (seq, time, type, work, session, actor, data, prev, hash)
 		SELECT expected + u.number, u.time, u.type, u.work, u.session, u.actor, u.data, u.prev, u.hash
 		FROM ROWS FROM (unnest(times, types, works, sessions, actors, datas, prevs, hashes)) WITH ORDINALITY
@@ -151,8 +151,7 @@ const mayAppend = `(SELECT oldest FROM BOX.format) <= program AND NOT EXISTS (SE
 
 // sql replaces the words in capital letters in a statement, such as BOX, which means the schema of the box.
 func (j *Journal) sql(statement string) string {
-	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes), "NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(
-		strings.NewReplacer("BEFOREAPPEND", beforeAppend, "MAYAPPEND", mayAppend).Replace(statement))
+	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes), "NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(statement)
 }
 
 // findOrCreate checks the tables of the box. It creates them if there are none and that is wanted, and migrates older ones. Whoever creates a ledger
