@@ -274,17 +274,7 @@ func TestBundleReplacesBase(t *testing.T) {
 				s.fill([]signalbox.Role{signalbox.RoleCI}).pauseWhen(func() bool { return c.knownBase() != "" })
 			}
 			forge(s, first, base)
-			for range 3 {
-				if err := c.transport.repair(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if log := s.log.String(); strings.Count(log, "no usable bundle contained the base "+base[:12]) != 1 {
-				t.Errorf("the log says:\n%s", log)
-			}
-			if got, err := s.cloned("clone"); err != nil || got != base {
-				t.Errorf("cloned %s: %v, want %s", got, err, base)
-			}
+			s.wantRepaired(c, base, "no usable bundle contained the base "+base[:12])
 		})
 	}
 }
@@ -307,16 +297,22 @@ func TestOftenRejectedBundle(t *testing.T) {
 		}
 		s.replace(second, fmt.Appendf(nil, "garbage %d", i), []string{first}, []string{second})
 	}
+	s.wantRepaired(c, second, "this machine has stored the commit again")
+}
+
+// wantRepaired lets a crew repair bundles several times. It must say so once, and the base must be what a new machine gets.
+func (s *stage) wantRepaired(c *Crew, base, said string) {
+	s.t.Helper()
 	for range 3 {
-		if err := c.transport.repair(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := c.transport.repair(s.t.Context()); err != nil {
+			s.t.Fatal(err)
 		}
 	}
-	if log := s.log.String(); strings.Count(log, "this machine has stored the commit again") != 1 {
-		t.Errorf("the log says:\n%s", log)
+	if log := s.log.String(); strings.Count(log, said) != 1 {
+		s.t.Errorf("the log says:\n%s", log)
 	}
-	if got, err := s.cloned("clone"); err != nil || got != second {
-		t.Errorf("cloned %s: %v, want %s", got, err, second)
+	if got, err := s.cloned("clone"); err != nil || got != base {
+		s.t.Errorf("cloned %s: %v, want %s", got, err, base)
 	}
 }
 
