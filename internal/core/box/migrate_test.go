@@ -286,6 +286,20 @@ func TestMigrate(t *testing.T) {
 	m.checkMovedTo(t, inOther, "sqlite")
 }
 
+// A process that has not noticed the move finds that more was signed than its ledger has. Nothing was truncated.
+func TestSignAfterMove(t *testing.T) {
+	m := newMover(t)
+	late := m.open(t)
+	m.must(t, inOther, Moved)
+	m.writeAndSign(t, "w-moved")
+	if _, err := late.Sign(t.Context()); !errors.Is(err, rules.ErrMoved) {
+		t.Errorf("signed: error %v", err)
+	}
+	if err := late.Engine.Refresh(t.Context()); !errors.Is(err, rules.ErrMoved) {
+		t.Errorf("the engine stopped with %v", err)
+	}
+}
+
 // Another machine needs only the setting: there the command changes it, and nothing else.
 func TestMigrateOtherMachine(t *testing.T) {
 	m := newMover(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/ledger"
 )
@@ -62,6 +63,7 @@ func (b *Box) Sign(ctx context.Context) (*Checkpoint, error) {
 	for _, last := range signed {
 		err := b.checkExtends(ctx, last, &tail)
 		if signalbox.CodeOf(err) == signalbox.CodeUnverified {
+			b.Engine.View(func(s *rules.State) { err = cmp.Or(s.Moved(), err) }) // what was signed is where the ledger continues
 			b.Engine.Stop(err)
 		}
 		if err != nil {

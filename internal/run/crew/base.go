@@ -30,7 +30,7 @@ func (c *Crew) observeBase(ctx context.Context, start bool) {
 // observe completes an observation of the base, and records it. The caller holds baseMu.
 func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 	if c.transport != nil {
-		if err := c.sync(ctx, seen); err != nil && ctx.Err() == nil {
+		if err := c.sync(ctx, seen); err != nil && ctx.Err() == nil && !isReported(err) {
 			c.warnOnce("cannot bring the base branch and the ledger together; trying again: " + detail(err))
 		}
 		return
@@ -48,9 +48,14 @@ func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 		}
 		_, err = c.box.Engine.Do(ctx, seen)
 	}
-	if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
+	if err != nil && ctx.Err() == nil && !isReported(err) {
 		c.log.Warn("cannot look at the base branch", "error", detail(err))
 	}
+}
+
+// isReported reports whether an error is one that the engine logs, or with which the run ends, so that nobody else needs to log it.
+func isReported(err error) bool {
+	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved)
 }
 
 // noteTeam says, once, that the base branch has another version of the team's configuration than the one that the crew works with.

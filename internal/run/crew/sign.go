@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/journal"
-	"signalbox/internal/core/rules"
 )
 
 // signDelay is how long an event may stay unsigned.
@@ -24,8 +22,7 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 		if errors.Is(err, box.ErrNoKey) {
 			return
 		}
-		reported := errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved) // by the engine, and by the run that ends
-		if err != nil && err.Error() != logged && !reported {
+		if err != nil && err.Error() != logged && !isReported(err) {
 			logged = err.Error()
 			log.Warn(signWarning(err), "error", err)
 		}
