@@ -254,32 +254,69 @@ func SetJournalUser(journal, user string) (string, error) {
 	fail := func(fault, hint string) (string, error) {
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(fault), Hint: hint}
 	}
-	scheme, rest, _ := strings.Cut(journal, "://")
-	end := len(rest)
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		end = i
-	}
-	hosts, rest := rest[strings.LastIndexByte(rest[:end], '@')+1:end], rest[end:]
-	path, text, hasQuery := strings.Cut(rest, "?")
-	query, err := url.ParseQuery(text)
-	if err != nil {
-		return fail("the address is not valid", "correct the setting journal")
-	}
+	without, _, parameters := cutUser(journal)
 	switch JournalScheme(journal) {
 	case "postgres":
-		if query.Has("user") { // it counts before the one in front of the servers
-			query.Del("user")
-			text = query.Encode()
-		}
 	case "nats":
-		if query.Has("credentials") {
+		if len(parameters) > 0 {
 			return fail("the address names a credentials file, which says who the user is", "leave --user out, and give the other machine a credentials file of its own")
 		}
 	default:
 		return fail("this ledger has no users", "leave --user out")
 	}
-	if hasQuery && text != "" {
-		path += "?" + text
+	return addUser(without, url.User(user).String(), nil), nil
+}
+
+// WithUserOf returns the address of a journal with the user of another address, or without a user if the other one has none or is of another kind.
+func WithUserOf(journal, other string) string {
+	without, _, _ := cutUser(journal)
+	if JournalScheme(journal) != JournalScheme(other) {
+		return without
 	}
-	return scheme + "://" + url.User(user).String() + "@" + hosts + path, nil
+	_, user, parameters := cutUser(WithoutSecrets(other))
+	return addUser(without, user, parameters)
+}
+
+// cutUser takes the user out of the address of a journal: the one in front of the servers, and parameters that say who the user is.
+func cutUser(journal string) (without, user string, parameters []string) {
+	scheme, rest, found := strings.Cut(journal, "://")
+	if !found {
+		return journal, "", nil
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, path, hasPath := strings.Cut(rest, "/")
+	if at := strings.LastIndexByte(hosts, '@'); at >= 0 {
+		user, hosts = hosts[:at], hosts[at+1:]
+	}
+	without = scheme + "://" + hosts
+	if hasPath {
+		without += "/" + path
+	}
+	var others []string
+	for _, parameter := range strings.Split(query, "&") {
+		name, _, _ := strings.Cut(parameter, "=")
+		switch name {
+		case "":
+		case "user", "credentials": // of PostgreSQL, where it counts before the one in front of the servers, and of NATS
+			parameters = append(parameters, parameter)
+		default:
+			others = append(others, parameter)
+		}
+	}
+	return addUser(without, "", others), user, parameters
+}
+
+// addUser adds a user in front of the servers of an address that has none, and parameters.
+func addUser(journal, user string, parameters []string) string {
+	if scheme, rest, _ := strings.Cut(journal, "://"); user != "" {
+		journal = scheme + "://" + user + "@" + rest
+	}
+	if len(parameters) == 0 {
+		return journal
+	}
+	separator := "?"
+	if strings.Contains(journal, "?") {
+		separator = "&"
+	}
+	return journal + separator + strings.Join(parameters, "&")
 }

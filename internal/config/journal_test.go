@@ -187,3 +187,23 @@ func TestSetJournalUser(t *testing.T) {
 		}
 	}
 }
+
+func TestWithUserOf(t *testing.T) {
+	const moved = "postgres://ann@db.example.com/shop?schema=shop"
+	for _, tt := range []struct{ journal, own, want string }{
+		{moved, "postgres://work%40er@old.example.com/old?sslmode=require", "postgres://work%40er@db.example.com/shop?schema=shop"},
+		{moved, "postgresql:///old?host=%2Ftmp&user=worker", "postgres://db.example.com/shop?schema=shop&user=worker"},
+		{moved, "postgres://old.example.com/old", "postgres://db.example.com/shop?schema=shop"},
+		{moved, "nats://worker@a:4222/old", "postgres://db.example.com/shop?schema=shop"},
+		{moved, JournalCluster, "postgres://db.example.com/shop?schema=shop"},
+		{"postgres:///shop?host=%2Ftmp&user=ann", "postgres://worker@db/old", "postgres://worker@/shop?host=%2Ftmp"},
+		{"postgres://ann@db", "postgres://worker:secret@db/old", "postgres://worker@db"},
+		{"nats://a:4222,b:4222/shop?credentials=ann.creds", "nats://a:4222/old?credentials=worker.creds", "nats://a:4222,b:4222/shop?credentials=worker.creds"},
+		{"nats://ann@a:4222/shop?ca=ca.pem", "tls://worker@a:4222/old", "nats://worker@a:4222/shop?ca=ca.pem"},
+		{JournalCluster, moved, JournalCluster},
+	} {
+		if got := WithUserOf(tt.journal, tt.own); got != tt.want {
+			t.Errorf("%s with the user of %s: %s, want %s", tt.journal, tt.own, got, tt.want)
+		}
+	}
+}

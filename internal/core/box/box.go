@@ -338,9 +338,7 @@ func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*e
 		return nil, err
 	}
 	b := &Box{Ledger: l, Config: configuration, Engine: e, memory: memory, opened: e.Tail().Seq}
-	var moved error
-	e.View(func(s *rules.State) { moved = s.Moved() })
-	if moved != nil { // what happens elsewhere never arrives here, so the state is of no use
+	if moved := l.movedTo(e); moved != nil { // what happens elsewhere never arrives here, so the state is of no use
 		b.Close()
 		return nil, moved
 	}

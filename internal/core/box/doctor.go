@@ -21,7 +21,6 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
-	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/git"
 	"signalbox/internal/text"
@@ -303,8 +302,7 @@ func (d *doctor) checkLedger(ctx context.Context) {
 	}
 	defer e.Close()
 	tail := e.Tail()
-	var moved error
-	if e.View(func(s *rules.State) { moved = s.Moved() }); moved != nil {
+	if moved := l.movedTo(e); moved != nil {
 		d.fault(Problem, "ledger", moved, "")
 		return
 	}

@@ -300,6 +300,34 @@ func TestSignAfterMove(t *testing.T) {
 	}
 }
 
+// The hint for a machine has its own user, and not the one of the machine that moved the ledger.
+func TestMovedHintHasOwnUser(t *testing.T) {
+	const to = "postgres://owner@db.example.com/shop?schema=shop"
+	for own, want := range map[string]string{
+		"postgres://worker@places/here": `write journal: "postgres://worker@db.example.com/shop?schema=shop" into .signalbox/signalbox.yaml on this machine, and start again`,
+		"nats://worker@places/here":     `write journal: "postgres://db.example.com/shop?schema=shop" into .signalbox/signalbox.yaml on this machine, with this machine's own user, and start again`,
+	} {
+		k := newKit(t)
+		b := k.open(t)
+		if err := setJournal(k.dir, own); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Engine.Do(t.Context(), rules.MoveLedger{Journal: to, Host: "desk", Move: "m-1", Actor: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		k.opts.open = func(ctx context.Context, dir, _ string, how access, opts *Options) (journal.Journal, error) {
+			return openJournal(ctx, dir, config.JournalSQLite, how, opts)
+		}
+		_, opened := Open(t.Context(), k.dir, k.opts)
+		_, running := b.Engine.Do(t.Context(), rules.OpenWork{Work: "w", Actor: "ann"})
+		for _, err := range []error{opened, b.Resume(t.Context(), running)} {
+			if !errors.Is(err, rules.ErrMoved) || signalbox.HintOf(err) != want || err.Error() != "the ledger was moved to "+to+", by ann" {
+				t.Errorf("%s: error %v, hint %q; want the hint %q", own, err, signalbox.HintOf(err), want)
+			}
+		}
+	}
+}
+
 // Another machine needs only the setting: there the command changes it, and nothing else.
 func TestMigrateOtherMachine(t *testing.T) {
 	m := newMover(t)

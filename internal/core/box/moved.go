@@ -105,7 +105,7 @@ func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) 
 // continues.
 func (b *Box) Resume(ctx context.Context, moved error) error {
 	if !b.hosts {
-		return moved
+		return cmp.Or(b.movedTo(b.Engine), moved)
 	}
 	err := b.whenAvailable(ctx, func() error { return b.awaitLedger(ctx, b.Journal, config.JournalCluster) })
 	if ctx.Err() != nil {
@@ -143,6 +143,22 @@ func (l *Ledger) checkNotMoved(ctx context.Context) error {
 		return err
 	}
 	defer e.Close()
-	e.View(func(s *rules.State) { err = s.Moved() })
-	return err
+	return l.movedTo(e)
+}
+
+// movedTo returns an error that matches rules.ErrMoved if the ledger was moved away. Its hint has the address with the user of this machine: the one that is
+// recorded is that of the machine that moved the ledger, who may have more rights.
+func (l *Ledger) movedTo(e *engine.Engine) (err error) {
+	var move rules.Move
+	e.View(func(s *rules.State) {
+		err = s.Moved()
+		move, _ = s.LastMove()
+	})
+	own, ownErr := config.ReadJournal(l.Dir)
+	if err == nil || ownErr != nil || move.Journal == config.JournalSQLite {
+		return err
+	}
+	address := config.WithUserOf(move.Journal, own)
+	lacksUser := address != move.Journal && address == config.WithUserOf(move.Journal, "")
+	return &signalbox.Error{Code: signalbox.CodeOf(err), Err: err, Hint: rules.HintMoved(address, lacksUser)}
 }

@@ -73,12 +73,17 @@ func (s *State) Moved() error {
 		return refusef(signalbox.CodeFailed, "only that machine can use it now; to share it again, run signalbox ledger migrate there",
 			"%w into the folder of the box on %s, by %s", ErrMoved, cmp.Or(m.Host, "one machine"), m.Actor)
 	}
+	hasUser := strings.Contains(m.Journal, "@") || strings.Contains(m.Journal, "user=") // the one of the machine that moved it, which may have more rights
+	return refusef(signalbox.CodeFailed, HintMoved(m.Journal, hasUser), "%w to %s, by %s", ErrMoved, m.Journal, m.Actor)
+}
+
+// HintMoved returns what to do on a machine whose setting is not the address to which the ledger was moved. addUser says that the user has to be put into it.
+func HintMoved(address string, addUser bool) string {
 	user := ""
-	if strings.Contains(m.Journal, "@") || strings.Contains(m.Journal, "user=") { // the one of the machine that moved it, which may have more rights
+	if addUser {
 		user = ", with this machine's own user"
 	}
-	return refusef(signalbox.CodeFailed, fmt.Sprintf("write journal: %q into .signalbox/signalbox.yaml on this machine%s, and start again", m.Journal, user),
-		"%w to %s, by %s", ErrMoved, m.Journal, m.Actor)
+	return fmt.Sprintf("write journal: %q into .signalbox/signalbox.yaml on this machine%s, and start again", address, user)
 }
 
 // moveFault returns why an event cannot follow in a ledger that was moved, or why it cannot be continued, or "".
