@@ -51,10 +51,12 @@ func Join(dir string) (*Owner, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("join the register: %w", err)
 	}
+	machine, err := machineIn(dir)
+	if err != nil {
+		return nil, fmt.Errorf("join the register: %w", err)
+	}
 	for {
-		random := make([]byte, 6)
-		rand.Read(random) // never fails
-		id := "w-" + hex.EncodeToString(random)
+		id := ownerPrefix + machine + randomHex(processDigits)
 		name := filepath.Join(dir, id+ownerSuffix)
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -72,6 +74,49 @@ func Join(dir string) (*Owner, error) {
 		}
 		file.Close() // before it was locked, another process took it for the file of a dead owner
 	}
+}
+
+const (
+	// ownerPrefix starts the id of an owner. The digits of its machine follow, which tell machines with the same name apart, and then those of its process.
+	ownerPrefix   = "w-"
+	machineDigits = 4
+	processDigits = 12
+	// machineName is the file of the register with the digits of its machine.
+	machineName = "machine"
+)
+
+func randomHex(digits int) string {
+	random := make([]byte, digits/2)
+	rand.Read(random) // never fails
+	return hex.EncodeToString(random)
+}
+
+// machineIn returns the digits of the machine that has a register. The first process chooses them.
+func machineIn(dir string) (string, error) {
+	name := filepath.Join(dir, machineName)
+	if err := durable.Create(name, []byte(randomHex(machineDigits)), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	digits, err := os.ReadFile(name)
+	if err == nil && !isHex(string(digits), machineDigits) {
+		err = fmt.Errorf("%s has something else than %d digits; remove it", name, machineDigits)
+	}
+	return string(digits), err
+}
+
+func isHex(s string, digits int) bool {
+	_, err := hex.DecodeString(s)
+	return err == nil && len(s) == digits
+}
+
+// MachineOf returns digits that tell the machine of a session from others, "" if the session is not one of an Owner.
+func MachineOf(session string) string {
+	owner, _, _ := strings.Cut(session, ".")
+	digits, found := strings.CutPrefix(owner, ownerPrefix)
+	if !found || !isHex(digits, machineDigits+processDigits) {
+		return ""
+	}
+	return digits[:machineDigits]
 }
 
 // tryLock locks an owner's file, and reports whether it was unlocked and still exists.

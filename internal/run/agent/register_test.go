@@ -136,6 +136,7 @@ func alive(agents []process.ID) (n int) {
 	return n
 }
 
+// files returns the names of the files in a register, except the one that says which machine has it.
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -143,7 +144,9 @@ func files(t *testing.T, dir string) (names []string) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		names = append(names, entry.Name())
+		if entry.Name() != machineName {
+			names = append(names, entry.Name())
+		}
 	}
 	return names
 }
@@ -263,6 +266,37 @@ func TestJoinDuringReap(t *testing.T) {
 	all.Wait()
 	close(stop)
 	reaping.Wait()
+}
+
+// The ids of owners say which of them are on one machine.
+func TestOwnersOfMachines(t *testing.T) {
+	join := func(dir string) string {
+		t.Helper()
+		o, err := Join(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { o.Leave() })
+		return o.ID() + ".1"
+	}
+	here, there := t.TempDir(), t.TempDir()
+	for dir, digits := range map[string]string{here: "a1b2", there: "c3d4"} {
+		if err := os.WriteFile(filepath.Join(dir, machineName), []byte(digits), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, second, other, fresh := join(here), join(here), join(there), t.TempDir()
+	if a, b, c := MachineOf(first), MachineOf(second), MachineOf(other); a != "a1b2" || b != a || c != "c3d4" || first == second {
+		t.Errorf("%s is on %s, %s on %s, %s on %s", first, a, second, b, other, c)
+	}
+	if a, b := MachineOf(join(fresh)), MachineOf(join(fresh)); a != b || a == "" {
+		t.Errorf("processes of one machine are on %q and %q", a, b)
+	}
+	for _, session := range []string{"", "dev", "w-1f2e3d4c5b6a.2", "x-a1b21f2e3d4c5b6a.2", "w-zzzz1f2e3d4c5b6a.2"} {
+		if got := MachineOf(session); got != "" {
+			t.Errorf("%s is on %s", session, got)
+		}
+	}
 }
 
 func TestLeaveWithRunningAgents(t *testing.T) {

@@ -430,7 +430,7 @@ func (st *Status) addMachines(ctx context.Context, b *box.Box) (err error) {
 	if !b.Config.ManyMachines() {
 		return nil
 	}
-	tasks := map[string]int{}
+	var workers []*Worker
 	for i := range st.Tasks {
 		worker := st.Tasks[i].Worker
 		if worker == nil {
@@ -439,7 +439,14 @@ func (st *Status) addMachines(ctx context.Context, b *box.Box) (err error) {
 		if worker.Machine, err = machineOf(ctx, b.Journal, worker.Epoch); err != nil {
 			return err
 		}
-		if worker.Machine != "" && !worker.Lost {
+		if worker.Machine != "" {
+			workers = append(workers, worker)
+		}
+	}
+	distinguishMachines(workers)
+	tasks := map[string]int{}
+	for _, worker := range workers {
+		if !worker.Lost {
 			tasks[worker.Machine]++
 		}
 	}
@@ -447,6 +454,23 @@ func (st *Status) addMachines(ctx context.Context, b *box.Box) (err error) {
 		st.Machines = append(st.Machines, Machine{name, tasks[name]})
 	}
 	return nil
+}
+
+// distinguishMachines changes the names of machines that have the same one.
+func distinguishMachines(workers []*Worker) {
+	machines := map[string]map[string]bool{} // what distinguishes the machines of each name
+	for _, w := range workers {
+		if machines[w.Machine] == nil {
+			machines[w.Machine] = map[string]bool{}
+		}
+		machines[w.Machine][agent.MachineOf(w.Session)] = true
+	}
+	for _, w := range workers {
+		if len(machines[w.Machine]) > 1 {
+			host, _, _ := strings.Cut(w.Machine, ".")
+			w.Machine = host + "-" + agent.MachineOf(w.Session)
+		}
+	}
 }
 
 // nameAgents adds the names of the agents that are at work.

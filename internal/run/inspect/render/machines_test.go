@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
@@ -73,5 +74,33 @@ func TestMachineOfASession(t *testing.T) {
 	}
 	if !strings.Contains(details, "MACHINE") || !strings.Contains(details, " alpha") {
 		t.Errorf("got\n%s", details)
+	}
+}
+
+// Machines with the same host name are counted as two, several processes of a machine as one.
+func TestMachinesWithOneName(t *testing.T) {
+	s := newStage(t)
+	s.b.Config.Journal = "postgres://db/x" // machines share the ledger
+	dispatch := func(session, lease string) {
+		t.Helper()
+		s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: session, Actor: "crew", Lease: lease, Machine: "mac.example.com"})
+	}
+	look := func() []inspect.Machine {
+		t.Helper()
+		st, err := inspect.ReadStatus(t.Context(), s.b, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Machines
+	}
+	s.do(rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "one", ID: "one", Source: "one.md", Tasks: []rules.PlanTask{{ID: "T1", Title: "only"}, {ID: "T2", Title: "second"}, {ID: "T3", Title: "third"}}, Actor: "ann"})
+	dispatch("w-aaaa000000000001.1", "l-1")
+	dispatch("w-aaaa000000000002.1", "l-2")
+	if diff := cmp.Diff([]inspect.Machine{{Name: "mac.example.com", Tasks: 2}}, look()); diff != "" {
+		t.Errorf("two processes (-want +got):\n%s", diff)
+	}
+	dispatch("w-bbbb000000000001.1", "l-3")
+	if diff := cmp.Diff([]inspect.Machine{{Name: "mac-aaaa", Tasks: 2}, {Name: "mac-bbbb", Tasks: 1}}, look()); diff != "" {
+		t.Errorf("two machines (-want +got):\n%s", diff)
 	}
 }
