@@ -76,11 +76,16 @@ func (c *serveCommand) Run(p *program) error {
 		return err
 	}
 	defer b.Close()
-	for {
-		w, err := p.openWeb(ctx, b, string(c.Listen), p.projectRoot(c.boxFlag, dir), c.boxFlag, f, c.webFlags)
+	for address := string(c.Listen); ; {
+		w, err := p.openWeb(ctx, b, address, p.projectRoot(c.boxFlag, dir), c.boxFlag, f, c.webFlags)
+		if err != nil && address != string(c.Listen) { // another program has taken the port meanwhile
+			address = string(c.Listen)
+			continue
+		}
 		if err != nil {
 			return err
 		}
+		address = withPort(address, w.listener.Addr())
 		p.notef("press Ctrl-C to stop")
 		err = errors.Join(w.server.Serve(ctx, w.listener), w.close())
 		if !errors.Is(err, rules.ErrMoved) {
@@ -90,6 +95,16 @@ func (c *serveCommand) Run(p *program) error {
 			return err
 		}
 	}
+}
+
+// withPort returns an address to listen on with the port of one that was listened on, so that a server that is started again has the same one.
+func withPort(address string, listened net.Addr) string {
+	host, _, err := net.SplitHostPort(address)
+	_, port, listenedErr := net.SplitHostPort(listened.String())
+	if err != nil || listenedErr != nil {
+		return address
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // openHosted opens the box in the folder that f names, for a process that runs for long.

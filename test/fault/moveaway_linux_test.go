@@ -28,6 +28,7 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 	log := startHost(t, a, "worker", "--roles", "ci", "--plain")
 	a.must(t, "work", "open", "one")
 	others[0].must(t, "work", "open", "two") // its process has the ledger
+	address := servedAt(t, others[0])
 
 	a.must(t, "ledger", "migrate", "--to", "sqlite")
 	log.await(t, "only running the node of this machine: the ledger was moved into the folder of the box on ")
@@ -44,8 +45,26 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 	if list := a.must(t, "work", "list"); !strings.Contains(list, "three") || !strings.Contains(list, "back-1") {
 		t.Errorf("the work is:\n%s", list)
 	}
+	if again := servedAt(t, others[0]); again != address {
+		t.Errorf("served at %s, and then at %s", address, again)
+	}
 	if text := log.read(t); strings.Count(text, "only running the node") != 1 {
 		t.Errorf("it was not said once that only the node runs:\n%s", text)
+	}
+}
+
+// servedAt waits until the box of a machine is served, and returns where.
+func servedAt(t testing.TB, s *site) string {
+	t.Helper()
+	for {
+		if address, err := os.ReadFile(s.file("serve.address")); err == nil {
+			return string(address)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatal(t.Context().Err())
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 }
 
