@@ -23,7 +23,7 @@ func (ledgerAcceptLossCommand) Help() string {
 
 It shows which events will be forgotten, and asks. An event LossAccepted records on the ledger which events are lost, on which machine, and who accepted it. The old memory is kept in the box as applied.lost-TIME. Signed checkpoints of the lost events are moved aside too: those in the box, and the signer's own one if the signing key is on this machine. Copies of them elsewhere will never match the ledger again, which is right: they prove that events were lost.
 
-Stop all processes of the box first. Run the command on every machine that worked with the box, also on the one with the signing key.
+Stop all processes of the box first. In a cluster of several machines, start them again: they are its nodes, of which this command needs more than half. On a machine that misses events they do nothing else until you have run this command there. Run it on every machine that worked with the box, also on the one with the signing key.
 
 Examples:
 

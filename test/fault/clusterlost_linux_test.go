@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,21 +23,15 @@ func TestClusterLosesEvents(t *testing.T) {
 		s.must(t, "work", "open", []string{"one", "two", "three"}[i])
 	}
 	signal(t, hosts[1], syscall.SIGSTOP)
-	old := t.TempDir()
-	check(t, os.CopyFS(old, os.DirFS(b.file("cluster"))))
+	old := copyNode(t, b)
 	signal(t, hosts[1], syscall.SIGCONT)
 
-	kill := func(host *exec.Cmd) {
-		check(t, host.Process.Kill())
-		host.Wait()
-	}
-	kill(hosts[2]) // a process that is only paused has received events when it continues
+	kill(t, hosts[2]) // a process that is only paused has received events when it continues
 	a.must(t, "work", "open", "lost-1")
 	b.must(t, "work", "open", "lost-2")
-	kill(hosts[0])
-	kill(hosts[1])
-	check(t, os.RemoveAll(b.file("cluster")))
-	check(t, os.CopyFS(b.file("cluster"), os.DirFS(old)))
+	kill(t, hosts[0])
+	kill(t, hosts[1])
+	setBackNode(t, b, old)
 	b.host(t)
 	c.host(t)
 
@@ -48,6 +43,75 @@ func TestClusterLosesEvents(t *testing.T) {
 			t.Errorf("the work is:\n%s", list)
 		}
 	}
+}
+
+// TestAcceptLossInCluster sets the disks of all machines of a cluster back, after each of them applied events that are then missing. The processes of the
+// machines stay to run their nodes, so that each machine can accept the loss, and then continue.
+func TestAcceptLossInCluster(t *testing.T) {
+	t.Parallel()
+	a := emptySite(t)
+	others, hosts := startOthers(t, a)
+	a.init(t)
+	sites, hosts := append(others, a), append(hosts, a.host(t))
+	for i, s := range sites {
+		s.must(t, "work", "open", fmt.Sprintf("kept-%d", i))
+	}
+	for _, host := range hosts {
+		signal(t, host, syscall.SIGSTOP)
+	}
+	var old []string
+	for _, s := range sites {
+		old = append(old, copyNode(t, s))
+	}
+	for _, host := range hosts {
+		signal(t, host, syscall.SIGCONT)
+	}
+	for i, s := range sites {
+		s.must(t, "work", "open", fmt.Sprintf("lost-%d", i+1))
+	}
+	for i, s := range sites {
+		kill(t, hosts[i])
+		setBackNode(t, s, old[i])
+	}
+
+	var logs []*hostLog
+	for _, s := range sites {
+		logs = append(logs, startHost(t, s, "serve", "--listen", "127.0.0.1:0"))
+	}
+	for i, s := range sites {
+		logs[i].await(t, "only running the node of this machine: events 5 to ")
+		checkLossIsRefused(t, s) // also by a machine that has not accepted what others have
+		s.must(t, "ledger", "accept-loss", "--yes")
+		logs[i].await(t, "serving the dashboard at ")
+	}
+	for i, s := range sites {
+		s.must(t, "work", "open", fmt.Sprintf("after-%d", i))
+		s.must(t, "ledger", "verify")
+	}
+	if list := a.must(t, "work", "list"); !strings.Contains(list, "kept-2") || !strings.Contains(list, "after-2") || strings.Contains(list, "lost-") {
+		t.Errorf("the work is:\n%s", list)
+	}
+}
+
+func kill(t testing.TB, host *exec.Cmd) {
+	t.Helper()
+	check(t, host.Process.Kill())
+	host.Wait()
+}
+
+// copyNode copies the data of the node of a machine, which must not run.
+func copyNode(t testing.TB, s *site) (folder string) {
+	t.Helper()
+	folder = t.TempDir()
+	check(t, os.CopyFS(folder, os.DirFS(s.file("cluster"))))
+	return folder
+}
+
+// setBackNode puts what copyNode returned in the place of the data of the node.
+func setBackNode(t testing.TB, s *site, folder string) {
+	t.Helper()
+	check(t, os.RemoveAll(s.file("cluster")))
+	check(t, os.CopyFS(s.file("cluster"), os.DirFS(folder)))
 }
 
 // checkLossIsRefused checks that a machine that applied event 5, and perhaps 6, refuses a ledger that ends before them.

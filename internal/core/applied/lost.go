@@ -69,7 +69,7 @@ func (l *Lost) Lines() []string {
 
 // Hint is what to do about lost events.
 const Hint = "bring them back: restore the data of the ledger's database from another node or from a backup. " +
-	"To continue without them, stop all processes of the box and run signalbox ledger accept-loss"
+	"To continue without them, stop all processes of the box, or in a cluster restart them, and run signalbox ledger accept-loss"
 
 // AsError returns the error for people.
 func (l *Lost) AsError() error {

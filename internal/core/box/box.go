@@ -281,7 +281,8 @@ type Box struct {
 	opened uint64          // the head of the ledger when it was opened
 }
 
-// Open opens a box for work. The caller closes it. If the ledger has lost events that this machine applied, the error is an *applied.Lost.
+// Open opens a box for work. The caller closes it. If the ledger has lost events that this machine applied, the error is an *applied.Lost; a process that
+// runs a node of a cluster of several waits until that is settled.
 func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	unprotected := protectHandmade(dir) // first, because opening may wait for other machines
 	l, err := openLedger(ctx, dir, opts, readWrite)
@@ -290,6 +291,12 @@ func Open(ctx context.Context, dir string, opts *Options) (*Box, error) {
 	}
 	if unprotected != nil { // for example because the folder belongs to another user
 		l.options.Log.Warn("cannot protect the folder of the box: keep it out of commits, and give it mode 0700", "folder", dir, "reason", unprotected)
+	}
+	if l.hosts {
+		if err := l.awaitMissing(ctx); err != nil {
+			l.Close()
+			return nil, err
+		}
 	}
 	signed := l.SignedLength() // first, because other processes may append and sign meanwhile
 	b, err := newBox(ctx, l, l.openEngine)

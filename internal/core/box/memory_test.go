@@ -313,6 +313,42 @@ func TestAcceptLoss(t *testing.T) {
 	k.acceptLoss(t, 0, 0)
 }
 
+// TestAwaitMissing is a process that runs a node of a cluster: it waits while events are missing that this machine applied, or only signed.
+func TestAwaitMissing(t *testing.T) {
+	k := newKit(t)
+	k.writeAndSign(t, "t1", "t2")
+	await := func() error { // is interrupted when it says that it waits
+		l := k.ledger(t)
+		defer l.Close()
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		l.options.Log = slog.New(slog.NewTextHandler(writerFunc(interrupt), nil))
+		return l.awaitMissing(ctx)
+	}
+	if err := await(); err != nil {
+		t.Errorf("nothing is missing: error %v", err)
+	}
+	k.tamper(t, "DELETE FROM events WHERE seq > 2")
+	checkLost(t, await(), "event 3 is missing")
+	k.remove(t, applied.FileName)
+	err := await()
+	if checkCode(t, err, signalbox.CodeUnverified); err == nil || !strings.Contains(err.Error(), "it has 2 events, but 3 were signed") {
+		t.Errorf("error %v", err)
+	}
+	k.acceptLoss(t, 0, 2)
+	if err := await(); err != nil {
+		t.Errorf("the loss is accepted: error %v", err)
+	}
+}
+
+// writerFunc is called for everything that is written.
+type writerFunc func()
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
 // TestAcceptLossAfterInterruption completes what an interrupted command began.
 func TestAcceptLossAfterInterruption(t *testing.T) {
 	k := newKit(t)
