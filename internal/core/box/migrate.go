@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -287,15 +286,6 @@ func (m *migration) openNew(ctx context.Context, address string, how access) (*L
 	return l, nil
 }
 
-// present is what the new place has.
-type present int
-
-const (
-	nothingThere present = iota
-	partThere            // the first events of the ledger
-	continuesThere
-)
-
 // openTarget opens the new place and finds out what it has. It returns an error if that is anything but the first events of this ledger, or the
 // whole ledger after it was moved there. It writes nothing, except that in a cluster it creates an empty ledger that is marked as incomplete: stopping the
 // node of this machine and starting it again would cost an election.
@@ -329,174 +319,15 @@ func (m *migration) openTarget(ctx context.Context) (present, error) {
 	return found, err
 }
 
-// inspect finds out what the new place has.
-func (m *migration) inspect(ctx context.Context) (found present, err error) {
-	if m.target != nil {
-		if found, err = m.compare(ctx); err != nil || found == continuesThere {
-			return found, err
-		}
-	}
-	if move, moved := m.move(); moved {
-		if err := m.checkMove(ctx, move); err != nil {
-			return 0, err
-		}
-	}
-	return found, nil
-}
-
-// checkMove returns an error unless the new place is the one to which an earlier call has moved the ledger.
-func (m *migration) checkMove(ctx context.Context, move rules.Move) error {
-	if m.target != nil {
-		if same, err := hasBlob(ctx, m.target.Journal, moveDigest(move.ID)); err != nil || same {
-			return err
-		}
-	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w, and %s is another place", m.moved(), m.To),
-		Hint: fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from)}
-}
-
-// moveNote is a blob that the new place has while a move is not complete, so that another place is not taken for it.
-func moveNote(id string) []byte { return []byte("The ledger is being moved here: " + id + "\n") }
-
-func moveDigest(id string) signalbox.Hash { return sha256.Sum256(moveNote(id)) }
-
-// compare compares the events in the new place with those in the old one.
-func (m *migration) compare(ctx context.Context) (present, error) {
-	head, err := m.target.Journal.Head(ctx)
-	if err != nil || head == 0 {
-		return nothingThere, err
-	}
-	if m.target.id, err = m.target.readID(ctx); err != nil { // it may have events only since it was opened
-		return 0, err
-	}
-	if id := m.target.ID(); id != m.source.ID() {
-		return 0, m.refuse("another ledger, that of box %s", cmp.Or(id, "(unknown)"))
-	}
-	incomplete, err := hasBlob(ctx, m.target.Journal, incompleteDigest)
-	if err != nil {
-		return 0, err
-	}
-	if err := m.comparePrefix(ctx, &m.tail, min(head, m.result.Events)); err != nil {
-		return 0, err
-	}
-	m.copiedTo = m.tail.Seq
-	next, err := m.target.Journal.Read(ctx, m.copiedTo-1, 3)
-	if err != nil {
-		return 0, err
-	}
-	if _, moved := m.move(); moved && continues(next) { // a user who may not delete anything there can switch, too
-		return continuesThere, nil
-	}
-	if !incomplete {
-		if err := m.checkOther(ctx); err != nil {
-			return 0, err
-		}
-	}
-	switch {
-	case head > m.result.Events:
-		return 0, m.refuse("%d events of this ledger, more than the %d here", head, m.result.Events)
-	case !incomplete && (len(next) == 0 || next[0].Type != rules.TypeLedgerMoved):
-		return 0, m.refuse("a copy of this ledger that another machine may use: it is neither marked as incomplete, nor was the ledger moved away from there")
-	}
-	return partThere, nil
-}
-
-// continues reports whether a ledger continues after its first event, which is LedgerMoved.
-func continues(events []signalbox.Event) bool {
-	for _, e := range events[min(1, len(events)):] {
-		if e.Type != rules.TypeRulesUpgraded {
-			return e.Type == rules.TypeLedgerContinued
-		}
-	}
-	return false
-}
-
-func (m *migration) refuse(format string, args ...any) error {
-	return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s has "+format, append([]any{m.To}, args...)...),
-		Hint: "nothing was written there; choose an empty place, such as another schema"}
-}
-
-// checkOther returns an error if both addresses are of the same place: a blob that is stored in one is then in the other.
-func (m *migration) checkOther(ctx context.Context) error {
-	if m.DryRun {
-		return nil
-	}
-	digest, err := m.target.Journal.PutBlob(ctx, bytes.NewReader(moveNote(NewID("probe"))))
-	if err != nil {
-		return err
-	}
-	same, err := hasBlob(ctx, m.source.Journal, digest)
-	if err = errors.Join(err, m.target.Journal.DeleteBlob(ctx, digest)); err != nil {
-		return err
-	}
-	if same {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is where the ledger is now", m.To), Hint: "to write the address in another way, change the setting journal"}
-	}
-	return nil
-}
-
-// comparePrefix reads the events after tail up to last in both places. They must be equal, and valid in the new place.
-func (m *migration) comparePrefix(ctx context.Context, tail *ledger.Tail, last uint64) error {
-	m.report(MigrateCompare, tail.Seq, last)
-	for tail.Seq < last {
-		here, err := m.source.Journal.Read(ctx, tail.Seq, int(min(last-tail.Seq, readAtOnce)))
-		if err != nil {
-			return err
-		}
-		there, err := m.target.Journal.Read(ctx, tail.Seq, len(here))
-		if err != nil {
-			return err
-		}
-		if len(here) == 0 || len(there) == 0 {
-			return unverified("the ledger was truncated while it was read: event %d is missing", tail.Seq+1)
-		}
-		for i := range there[:min(len(there), len(here))] {
-			if there[i].Hash != here[i].Hash {
-				return m.refuse("another history of this box, from event %d on", here[i].Seq)
-			}
-			if err := tail.Extend(&there[i]); err != nil { // its bytes have that hash
-				return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("the copy in %s was changed: %w", m.To, err), Hint: "remove the copy there, and run the command again"}
-			}
-		}
-		m.report(MigrateCompare, tail.Seq, last)
-	}
-	return nil
-}
-
 // moveLedger copies the ledger, ends it in the old place, and continues it in the new one.
-func (m *migration) moveLedger(ctx context.Context) (err error) {
-	if m.target == nil {
-		if m.target, err = m.openNew(ctx, m.To, newDestination); err != nil {
-			return err
-		}
-	}
-	if err := m.putNote(ctx, []byte(incompleteNote)); err != nil {
-		return err
-	}
-	// Another machine may have completed a move to the same place meanwhile, so the note may be on a ledger that is in use.
-	if err := m.source.Engine.Refresh(ctx); err != nil {
-		return err
-	}
-	m.result.Events = m.source.Engine.Tail().Seq
-	if found, err := m.inspect(ctx); err != nil {
+func (m *migration) moveLedger(ctx context.Context) error {
+	if found, err := m.prepareTarget(ctx); err != nil {
 		return err
 	} else if found == continuesThere {
 		return m.switchOver(ctx)
 	}
 	move, moved := m.move()
-	if !moved {
-		// Other processes append meanwhile, so copy until little is left: then they have to stop only for a moment.
-		const little, rounds = 100, 10
-		for range rounds {
-			before := m.copiedTo
-			if err := m.copyEvents(ctx); err != nil {
-				return err
-			}
-			if m.copiedTo-before < little {
-				break
-			}
-		}
-	} else if err := m.copyEvents(ctx); err != nil {
+	if err := m.copyMost(ctx, moved); err != nil {
 		return err
 	}
 	e, err := engine.Open(ctx, m.target.Journal, &engine.Options{Now: m.Now, Log: m.Log}) // saves a snapshot, too
@@ -507,29 +338,14 @@ func (m *migration) moveLedger(ctx context.Context) (err error) {
 	if err := m.checkCopy(ctx); err != nil {
 		return err
 	}
-	checked := m.tail
 	m.report(MigrateSwitch, m.copiedTo, m.copiedTo)
+	checked := m.tail
 	if !moved {
 		if move, err = m.end(ctx); err != nil {
 			return err
 		}
 	}
-	if err := m.copyEvents(ctx); err != nil {
-		return err
-	}
-	if err := m.comparePrefix(ctx, &checked, m.copiedTo); err != nil {
-		return err
-	}
-	if tail := m.source.Engine.Tail(); checked.Seq != tail.Seq || checked.Hash != tail.Hash {
-		return unverified("the copy ends with event %d, but the ledger with event %d", checked.Seq, tail.Seq)
-	}
-	if err := e.Refresh(ctx); err != nil {
-		return err
-	}
-	if _, err := e.Do(ctx, rules.ContinueLedger{Journal: config.WithoutSecrets(m.To), Host: m.host, Actor: m.Actor}); err != nil {
-		return err
-	}
-	if err := m.checkNotCancelled(ctx, move); err != nil {
+	if err := m.continueThere(ctx, e, &checked, move); err != nil {
 		return err
 	}
 	tail := e.Tail()
@@ -547,6 +363,61 @@ func (m *migration) moveLedger(ctx context.Context) (err error) {
 		m.result.Unsigned = err
 	}
 	return nil
+}
+
+// prepareTarget marks the new place as an incomplete copy, and returns what is there.
+func (m *migration) prepareTarget(ctx context.Context) (found present, err error) {
+	if m.target == nil {
+		if m.target, err = m.openNew(ctx, m.To, newDestination); err != nil {
+			return 0, err
+		}
+	}
+	if err := m.putNote(ctx, []byte(incompleteNote)); err != nil {
+		return 0, err
+	}
+	// Another machine may have completed a move to the same place meanwhile, so the note may be on a ledger that is in use.
+	if err := m.source.Engine.Refresh(ctx); err != nil {
+		return 0, err
+	}
+	m.result.Events = m.source.Engine.Tail().Seq
+	return m.inspect(ctx)
+}
+
+// copyMost copies the ledger. If it has not ended yet, other processes append meanwhile: copyMost then copies until little is left, so that they must stop
+// only for a moment.
+func (m *migration) copyMost(ctx context.Context, ended bool) error {
+	const little, rounds = 100, 10
+	for range rounds {
+		before := m.copiedTo
+		if err := m.copyEvents(ctx); err != nil {
+			return err
+		}
+		if ended || m.copiedTo-before < little {
+			break
+		}
+	}
+	return nil
+}
+
+// continueThere copies the rest of the ledger, which has ended, and continues it in the new place, whose engine is e. The copy was checked as far as
+// the event checked.
+func (m *migration) continueThere(ctx context.Context, e *engine.Engine, checked *ledger.Tail, move rules.Move) error {
+	if err := m.copyEvents(ctx); err != nil {
+		return err
+	}
+	if err := m.comparePrefix(ctx, checked, m.copiedTo); err != nil {
+		return err
+	}
+	if tail := m.source.Engine.Tail(); checked.Seq != tail.Seq || checked.Hash != tail.Hash {
+		return unverified("the copy ends with event %d, but the ledger with event %d", checked.Seq, tail.Seq)
+	}
+	if err := e.Refresh(ctx); err != nil {
+		return err
+	}
+	if _, err := e.Do(ctx, rules.ContinueLedger{Journal: config.WithoutSecrets(m.To), Host: m.host, Actor: m.Actor}); err != nil {
+		return err
+	}
+	return m.checkNotCancelled(ctx, move)
 }
 
 // putNote stores a note in the new place.
