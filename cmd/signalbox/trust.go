@@ -49,94 +49,128 @@ type trust struct {
 	Settings []config.Setting `json:"settings,omitempty"`
 }
 
+// review is what a user looks at before trusting it.
+type review struct {
+	shared *team.Shared
+	known  *team.Record // what was trusted before
+	// foreign reports that the box itself needs trust too, because it is from elsewhere or its journal was changed.
+	foreign bool
+	// places are those of its journal as they were when the review began: the files can change while the user reads. noPlaces is why they are not known.
+	places   []team.Place
+	noPlaces error
+
+	root, found, dir string // of the project; of the box, "" if there is none; of the box that there would be
+	answer           trust
+}
+
 func (c *trustCommand) Run(p *program) error {
 	if err := p.operatorOnly("decide what is trusted"); err != nil {
 		return err
 	}
 	ctx := context.Background()
-	dir, err := p.findBox(c.boxFlag)
-	p.boxNamed = false // naming a box to look at it is not enough to connect to its journal
-	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == ""
-	found := dir
-	if create {
-		dir, err = filepath.Abs(box.FolderName)
-	}
-	if err != nil {
-		return err
-	}
-	root := p.projectRoot(c.boxFlag, dir)
-	shared, err := team.Read(ctx, root, found)
+	r, err := c.begin(ctx, p)
 	if err != nil {
 		return err
 	}
 	if c.Revoke {
-		return c.revoke(p, shared, dir)
+		return c.revoke(p, r.shared, r.dir)
 	}
-	known, err := team.Store{}.Find(shared.Root, dir)
-	if err != nil {
+	if err := r.compute(ctx, p); err != nil {
 		return err
 	}
-	foreign := !team.Store{}.KnowsPlaces(dir) || shared.LooseBox && !p.ownsBox(ctx, dir)
-	places, noPlaces := team.FindPlaces(dir) // as they are now: the files can change while the user reads
-	trusted := shared.Trusted(known)
-	answer := trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || foreign || !trusted, Trusted: trusted}
-	if foreign {
-		answer.Trusted, answer.Digest = trusted && shared.TrustedBox(known) && team.Store{}.KnowsPlaces(dir), shared.DigestWithBox()
-	} else if shared.Files != nil || !trusted {
-		answer.Digest = shared.Digest()
-	}
-	if shared.Files != nil {
-		if answer.Settings, err = config.ShowTeam(shared.Files[config.FileName]); err != nil {
-			return err
-		}
-	}
-	if c.Digest != "" && string(c.Digest) != answer.Digest {
-		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("the configuration has the digest %s, not the one that you reviewed", answer.Digest),
+	if c.Digest != "" && string(c.Digest) != r.answer.Digest {
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("the configuration has the digest %s, not the one that you reviewed", r.answer.Digest),
 			Hint: "review it again: signalbox trust --show"}
 	}
 	if !c.JSON {
-		if err := c.describe(p, shared, known, answer, foreign, dir); err != nil {
+		if err := c.describe(p, r); err != nil {
 			return err
 		}
 	}
-	if answer.Needed && !answer.Trusted && !c.Show && (c.Yes || !c.JSON) {
+	if r.answer.Needed && !r.answer.Trusted && !c.Show && (c.Yes || !c.JSON) {
 		if err := c.decide(p); err != nil {
 			return err
 		}
-		again, err := team.Read(ctx, root, found)
-		if err != nil {
+		if err := r.record(ctx, p); err != nil {
 			return err
 		}
-		if again.Root != shared.Root || again.DigestWithBox() != shared.DigestWithBox() {
-			return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
-		}
-		if create {
-			if _, err := box.Init(ctx, dir, p.actor(""), p.boxOptions()); err != nil {
-				return err
-			}
-			p.notef("created a box in %s", dir)
-		}
-		err = (team.Store{}).Add(shared, dir, time.Now())
-		if err == nil && foreign {
-			err = cmp.Or(noPlaces, team.Store{}.RecordPlaces(places))
-		}
-		if err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot record that you trust it: %w", err), Hint: "check that you may write to your configuration folder and to the box"}
-		}
-		answer.Trusted = true
 		if !c.JSON {
 			_, err := fmt.Fprintln(p.out, "trusted")
 			return err
 		}
 	}
 	if c.JSON {
-		return p.printJSON(answer, "")
+		return p.printJSON(r.answer, "")
 	}
 	return nil
 }
 
+// begin finds the box and reads the team's configuration.
+func (c *trustCommand) begin(ctx context.Context, p *program) (*review, error) {
+	found, err := p.findBox(c.boxFlag)
+	p.boxNamed = false // naming a box to look at it is not enough to connect to its journal
+	r := &review{found: found, dir: found}
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == "" {
+		r.dir, err = filepath.Abs(box.FolderName)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.root = p.projectRoot(c.boxFlag, r.dir)
+	r.shared, err = team.Read(ctx, r.root, r.found)
+	return r, err
+}
+
+// compute finds out what is trusted, and what needs trust.
+func (r *review) compute(ctx context.Context, p *program) (err error) {
+	if r.known, err = (team.Store{}).Find(r.shared.Root, r.dir); err != nil {
+		return err
+	}
+	knowsPlaces := team.Store{}.KnowsPlaces(r.dir)
+	r.foreign = !knowsPlaces || r.shared.LooseBox && !p.ownsBox(ctx, r.dir)
+	r.places, r.noPlaces = team.FindPlaces(r.dir)
+	shared, trusted := r.shared, r.shared.Trusted(r.known)
+	r.answer = trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || r.foreign || !trusted, Trusted: trusted}
+	if r.foreign {
+		r.answer.Trusted, r.answer.Digest = trusted && shared.TrustedBox(r.known) && knowsPlaces, shared.DigestWithBox()
+	} else if shared.Files != nil || !trusted {
+		r.answer.Digest = shared.Digest()
+	}
+	if shared.Files != nil {
+		r.answer.Settings, err = config.ShowTeam(shared.Files[config.FileName])
+	}
+	return err
+}
+
+// record records that the user trusts what was shown, and creates the box if there is none.
+func (r *review) record(ctx context.Context, p *program) error {
+	again, err := team.Read(ctx, r.root, r.found)
+	if err != nil {
+		return err
+	}
+	if again.Root != r.shared.Root || again.DigestWithBox() != r.shared.DigestWithBox() {
+		return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
+	}
+	if r.found == "" {
+		if _, err := box.Init(ctx, r.dir, p.actor(""), p.boxOptions()); err != nil {
+			return err
+		}
+		p.notef("created a box in %s", r.dir)
+	}
+	err = (team.Store{}).Add(r.shared, r.dir, time.Now())
+	if err == nil && r.foreign {
+		err = cmp.Or(r.noPlaces, team.Store{}.RecordPlaces(r.places))
+	}
+	if err != nil {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot record that you trust it: %w", err), Hint: "check that you may write to your configuration folder and to the box"}
+	}
+	r.answer.Trusted = true
+	return nil
+}
+
 // describe prints what would be trusted.
-func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Record, a trust, foreign bool, dir string) error {
+func (c *trustCommand) describe(p *program, r *review) error {
+	shared, known := r.shared, r.known
 	if note := shared.ModifiedNote(); note != "" {
 		p.warnf("%s", note)
 	}
@@ -148,10 +182,10 @@ func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Rec
 		fmt.Fprintf(p.out, "there is no configuration of a team in %s\n", printable(shared.Root))
 	case shared.Harmless && shared.Trusted(known):
 		fmt.Fprintf(p.out, "%s needs no trust: it cannot run anything\n", name)
-	case a.Trusted && !c.Show:
+	case r.answer.Trusted && !c.Show:
 		fmt.Fprintf(p.out, "%s is trusted\n", name)
 	default:
-		if a.Trusted {
+		if r.answer.Trusted {
 			fmt.Fprintf(p.out, "%s is trusted\n\n", name)
 			known = nil // show all of it
 		} else if known != nil && known.Files != nil {
@@ -162,15 +196,15 @@ func (c *trustCommand) describe(p *program, shared *team.Shared, known *team.Rec
 		}
 		fmt.Fprintf(p.out, "%s\n", shared.Describe(known))
 	}
-	if foreign {
+	if r.foreign {
 		changed := ""
-		if !(team.Store{}).KnowsPlaces(dir) {
+		if !(team.Store{}).KnowsPlaces(r.dir) {
 			changed = ", or its journal was changed"
 		}
-		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine%s. Its own configuration:\n%s\n", printable(dir), changed, team.DescribeSettings(shared.OwnText, nil))
+		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine%s. Its own configuration:\n%s\n", printable(r.dir), changed, team.DescribeSettings(shared.OwnText, nil))
 	}
-	if a.Needed {
-		fmt.Fprintf(p.out, "digest: %s\n", a.Digest)
+	if r.answer.Needed {
+		fmt.Fprintf(p.out, "digest: %s\n", r.answer.Digest)
 	}
 	return p.out.Flush()
 }
