@@ -343,16 +343,12 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
 	j.crew.MCP = p.serveAgent
 	j.crew.ExitSignals = transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
-	tracer, err := traces.New(b, traces.Options{Project: filepath.Base(j.project.Root), Version: currentBuild().Version, Getenv: p.getenv, Log: p.boxOptions().Log})
+	reports, err := p.newReports(b, j.project)
 	if err != nil {
 		return err
 	}
-	if tracer != nil {
-		j.crew.Tools = tracer.Tools
-	}
-	publisher, err := publish.New(b, publish.Options{Getenv: p.getenv, Log: p.boxOptions().Log})
-	if err != nil {
-		return err
+	if reports.tracer != nil {
+		j.crew.Tools = reports.tracer.Tools
 	}
 	c, err := crew.New(ctx, b, j.project, &j.crew)
 	if err != nil {
@@ -381,51 +377,70 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 		}
 		end()
 	})
-	notifications := notify.New(b, notify.Options{Project: filepath.Base(j.project.Root), Getenv: p.getenv, Environ: process.Environ(), Log: p.boxOptions().Log})
-	var undelivered []notify.Failure
-	background.Go(func() { undelivered = notifications.Run(showing) })
-	background.Go(func() { publisher.Run(showing) })
-	if tracer != nil {
-		background.Go(func() { tracer.Run(showing, c.Owns) })
-	}
+	reports.start(showing, &background, c)
 	for _, f := range j.background {
 		background.Go(func() { f(showing, b) })
 	}
-	over := make(chan struct{})
-	defer close(over)
-	go func() {
-		select {
-		case <-over:
-			return
-		case <-working.Done():
-		}
+	defer context.AfterFunc(working, func() {
 		if ctx.Err() != nil {
 			p.noteStopping(b)
 			return
 		}
 		stop() // the user ended it on the screen
-	}()
+	})()
 	started := time.Now()
 	outcome, err := c.Run(working)
 	hide()
 	background.Wait()
-	p.warnUndelivered(undelivered)
+	p.warnUndelivered(reports.undelivered)
 	if broken != nil {
 		return broken
 	}
 	if err != nil && working.Err() == nil {
 		return err
 	}
-	if j.display.JSON {
-		progress.OutcomeJSON(p.out, b, outcome, working.Err() != nil)
-	} else {
-		width := widthOf(p.stdout)
-		if width == 0 && isTerminal(p.stdout) {
-			width = unknownWidth
-		}
-		progress.Outcome(p.out, b, outcome, started, width) // run reports a write error
-	}
+	p.showOutcome(b, j.display.JSON, outcome, started, working.Err() != nil)
 	return outcomeError(outcome, working.Err() != nil)
+}
+
+// reports tell others of the work while it is done: notifications, published events and traces.
+type reports struct {
+	notifications *notify.Sender
+	publisher     *publish.Publisher
+	tracer        *traces.Tracer // nil if there are no traces
+	undelivered   []notify.Failure
+}
+
+func (p *program) newReports(b *box.Box, project crew.Project) (r *reports, err error) {
+	name, log := filepath.Base(project.Root), p.boxOptions().Log
+	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.getenv, Environ: process.Environ(), Log: log})}
+	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: currentBuild().Version, Getenv: p.getenv, Log: log}); err != nil {
+		return nil, err
+	}
+	r.publisher, err = publish.New(b, publish.Options{Getenv: p.getenv, Log: log})
+	return r, err
+}
+
+// start sends reports on the work of a crew in the background until ctx is done.
+func (r *reports) start(ctx context.Context, background *sync.WaitGroup, c *crew.Crew) {
+	background.Go(func() { r.undelivered = r.notifications.Run(ctx) })
+	background.Go(func() { r.publisher.Run(ctx) })
+	if r.tracer != nil {
+		background.Go(func() { r.tracer.Run(ctx, c.Owns) })
+	}
+}
+
+// showOutcome prints how the work ended.
+func (p *program) showOutcome(b *box.Box, asJSON bool, outcome crew.Outcome, started time.Time, interrupted bool) {
+	if asJSON {
+		progress.OutcomeJSON(p.out, b, outcome, interrupted)
+		return
+	}
+	width := widthOf(p.stdout)
+	if width == 0 && isTerminal(p.stdout) {
+		width = unknownWidth
+	}
+	progress.Outcome(p.out, b, outcome, started, width) // run reports a write error
 }
 
 // noteStopping says what happens between an interrupt and the end.
