@@ -18,8 +18,8 @@ import (
 
 type inviteCommand struct {
 	boxFlag
-	Node    nonEmpty      `placeholder:"NAME" help:"In a cluster: the node that the other machine is to run."`
-	User    nonEmpty      `placeholder:"NAME" help:"In a database: the user that the other machine is to be. Default: the one of this machine."`
+	Node    nonEmpty      `placeholder:"NAME" help:"In a cluster: the node that the other machine runs."`
+	User    nonEmpty      `placeholder:"NAME" help:"In a database: the user that the other machine logs in as. Default: the user of this machine."`
 	Expires time.Duration `default:"24h" placeholder:"TIME" help:"How long the invitation is valid. Default: 24h."`
 	JSON    bool          `name:"json" help:"Print one JSON object."`
 }
@@ -27,7 +27,7 @@ type inviteCommand struct {
 func (inviteCommand) Help() string {
 	return `Prints a token with which another machine joins the box: signalbox join. The box must have its ledger in a database that the other machine reaches, and not in a file. If no machine has published the repository of the box yet, this one does, so that the other can get it.
 
-The token says where the ledger is, and how to recognise it: the id of the box, its public key and its last checkpoint. It has no login: the other machine needs its own for the database, such as a password in ~/.pgpass. It does not have the signing key either. The exception is a box with a cluster: its token has the secret of the cluster, so send it over a channel that only you read. A machine refuses a token that has expired, but whoever has a login or the secret does not need one.
+The token says where the ledger is, and how to recognise it: the id of the box, its public key and its last checkpoint. It has no login: the other machine needs its own for the database, such as a password in ~/.pgpass. It does not have the signing key either. The exception is a box with a cluster: its token has the secret of the cluster, so send it over a channel that only you can read. A machine refuses a token that has expired, but whoever has a login or the secret does not need one.
 
 Examples:
 
@@ -70,7 +70,7 @@ func (c *inviteCommand) Run(p *program) error {
 			return p.printJSON(answer, "")
 		}
 		if answer.Secret {
-			p.notef("the token has the secret of the cluster: send it over a channel that only you read")
+			p.notef("the token has the secret of the cluster: send it over a channel that only you can read")
 		}
 		if owner, err := b.IsOwner(ctx, string(c.User)); err == nil && owner {
 			p.notef("the token names the user who owns the ledger and may delete it; for a machine that runs agents, use another: signalbox ledger grant worker && signalbox invite --user worker")

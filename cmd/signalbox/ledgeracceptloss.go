@@ -84,7 +84,7 @@ func (c *ledgerAcceptLossCommand) decide(p *program) error {
 	if c.Yes {
 		return nil
 	}
-	yes, err := p.confirm("Forget this, and continue with the ledger as it is?", "look at what is lost with signalbox ledger accept-loss --json, and then run signalbox ledger accept-loss --yes")
+	yes, err := p.confirm("Forget this, and continue with the ledger as it is?", "see what is lost with signalbox ledger accept-loss --json, then run signalbox ledger accept-loss --yes")
 	if err == nil && !yes {
 		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing was forgotten, and nothing can be written to the ledger"), Hint: applied.Hint}
 	}
@@ -115,7 +115,7 @@ func (p *program) describeLoss(loss *box.Loss) error {
 		return err
 	}
 	if loss.SignsElsewhere {
-		p.warnf("the signing key is on another machine, which may have signed the lost events: run this command there too, or it signs nothing more")
+		p.warnf("the signing key is on another machine, which may have signed the lost events: run this command there too, or that machine will not sign any more")
 	}
 	return nil
 }

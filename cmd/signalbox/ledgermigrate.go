@@ -16,7 +16,7 @@ import (
 
 type ledgerMigrateCommand struct {
 	boxFlag
-	To     nonEmpty `required:"" placeholder:"ADDRESS" help:"Where the ledger is to be: an address, cluster for the machines that the setting cluster lists, or sqlite for a file in the box."`
+	To     nonEmpty `required:"" placeholder:"ADDRESS" help:"Where to move the ledger: an address, cluster for the machines that the setting cluster lists, or sqlite for a file in the box."`
 	DryRun bool     `name:"dry-run" help:"Check everything and say what would happen, without changing anything."`
 	Force  bool     `help:"Cancel an incomplete move although the other place cannot be reached."`
 	JSON   bool     `name:"json" help:"Print one JSON object."`
@@ -69,7 +69,7 @@ func (c *ledgerMigrateCommand) Run(p *program) error {
 		p.rememberPlaces(dir, known, err)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it ended"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it stopped"}
 	}
 	if err != nil {
 		return err
@@ -122,12 +122,12 @@ func (c *ledgerMigrateCommand) print(p *program, done *box.MigrateResult) error 
 		case config.JournalCluster:
 			p.notef("on other machines that use this box, set cluster, with the same secret, in signalbox.yaml, and no other journal")
 		default:
-			p.notef("on other machines that use this box, run the same command, or write into signalbox.yaml: journal: %q; in both cases with the user that the machine has now", done.To)
+			p.notef("on other machines that use this box, run the same command, or write into signalbox.yaml: journal: %q; in both cases keep the user of that machine", done.To)
 			if config.JournalScheme(done.To) == "postgres" {
-				p.notef("rights in the old place do not move: grant them in the new one with signalbox ledger grant")
+				p.notef("rights do not move with the ledger: grant them again with signalbox ledger grant")
 			}
 		}
-		p.notef("what is in the old place, %s, can no longer be continued: keep it as a copy, or remove it", done.From)
+		p.notef("the copy in the old place, %s, can be read but not continued: keep it or remove it", done.From)
 	}
 	if done.Unsigned != nil {
 		p.warnf("the ledger was moved, but: %v", done.Unsigned)
@@ -141,11 +141,11 @@ func describeMigration(done *box.MigrateResult) string {
 	case box.Moved:
 		return fmt.Sprintf("moved %s from %s to %s: %s, %s copied, head %s", done.Box, done.From, done.To, eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
 	case box.WouldMove:
-		return fmt.Sprintf("would move %s from %s to %s: %s, of which %d are there already", done.Box, done.From, done.To, eventCount(done.Events), done.Present)
+		return fmt.Sprintf("would move %s from %s to %s: %s, %d already copied", done.Box, done.From, done.To, eventCount(done.Events), done.Present)
 	case box.Switched:
-		return fmt.Sprintf("%s had been moved to %s: changed the setting journal", done.Box, done.To)
+		return fmt.Sprintf("%s was already moved to %s: changed the setting journal", done.Box, done.To)
 	case box.WouldSwitch:
-		return fmt.Sprintf("%s has been moved to %s: would change only the setting journal", done.Box, done.To)
+		return fmt.Sprintf("%s was already moved to %s: would change only the setting journal", done.Box, done.To)
 	case box.Cancelled:
 		return fmt.Sprintf("cancelled the move of %s: it continues in %s, %s, head %s", done.Box, done.To, eventCount(done.Events), done.Head)
 	case box.WouldCancel:

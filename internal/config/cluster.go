@@ -39,7 +39,7 @@ func (c *Config) checkCluster(f *faults) {
 	names := slices.Sorted(maps.Keys(c.Cluster.Nodes))
 	switch n := len(names); {
 	case n == 2 || n == 4:
-		fail(at.field("nodes"), fmt.Sprintf("list %d or %d nodes", n-1, n+1), "%d nodes are worth no more than %d: more than half of them must work", n, n-1)
+		fail(at.field("nodes"), fmt.Sprintf("list %d or %d nodes", n-1, n+1), "a cluster of %d nodes survives no more failures than one of %d", n, n-1)
 	case n != 1 && n != 3 && n != 5:
 		fail(at.field("nodes"), "list 1, 3 or 5 nodes", "%d nodes", n)
 	case c.Cluster.Nodes[c.Cluster.Node] == "":
@@ -63,7 +63,7 @@ func (c *Config) checkCluster(f *faults) {
 		for _, p := range []int{port, port + 1} {
 			address := net.JoinHostPort(host, strconv.Itoa(p))
 			if other := used[address]; other != "" {
-				fail(at, "leave a port free after that of each node", "port %d is also that of %s: a node uses its port and the next one", p, other)
+				fail(at, "leave the port after each node's port free", "port %d is also used by %s: a node uses its port and the next one", p, other)
 			}
 			used[address] = name
 		}

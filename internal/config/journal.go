@@ -259,7 +259,7 @@ func SetJournalUser(journal, user string) (string, error) {
 	case "postgres":
 	case "nats":
 		if len(parameters) > 0 {
-			return fail("the address names a credentials file, which says who the user is", "leave --user out, and give the other machine a credentials file of its own")
+			return fail("the address names a credentials file, which determines the user", "leave --user out, and give the other machine a credentials file of its own")
 		}
 	default:
 		return fail("this ledger has no users", "leave --user out")

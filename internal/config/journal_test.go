@@ -124,13 +124,13 @@ func TestCluster(t *testing.T) {
 		"{node: a}":                                        "0 nodes",
 		"{nodes: {a: 'x:7'}}":                              `no node is called ""`,
 		"{node: b, nodes: {a: 'x:7'}}":                     `no node is called "b"`,
-		"{node: a, nodes: {a: 'x:7', b: 'y:7'}}":           "2 nodes are worth no more than 1",
+		"{node: a, nodes: {a: 'x:7', b: 'y:7'}}":           "a cluster of 2 nodes survives no more failures than one of 1",
 		"{node: a, nodes: {a: x}}":                         `"x" is not an address`,
 		"{node: a, nodes: {a: ':7'}}":                      "is not an address",
 		"{node: a, nodes: {a: 'x:65535'}}":                 "is not an address",
 		"{node: a.b, nodes: {a.b: 'x:7'}}":                 "is not the name of a node",
 		"{node: a, nodes: {a: 'x:7'}, secret_file: ''}":    "empty",
-		"{node: a, nodes: {a: 'x:7', b: 'x:8', c: 'y:1'}}": "port 8 is also that of a",
+		"{node: a, nodes: {a: 'x:7', b: 'x:8', c: 'y:1'}}": "port 8 is also used by a",
 	} {
 		_, err := Parse([]byte("cluster: " + text + "\n"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

@@ -90,7 +90,7 @@ func (m *Memory) prepare(name string) error {
 
 // OtherBox returns the error for a file of a box that is not the box of the ledger.
 func OtherBox(name, found, box string) error {
-	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("this machine has worked with the ledger of %s, but the ledger is that of %s: see %s", found, box, name),
+	return &signalbox.Error{Code: signalbox.CodeUnverified, Err: fmt.Errorf("this machine has worked with the ledger of %s, but this ledger belongs to %s: see %s", found, box, name),
 		Hint: "check which ledger the box's signalbox.yaml names, and whether its files were exchanged; to use the other box, give it a folder of its own"}
 }
 

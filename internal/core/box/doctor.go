@@ -332,7 +332,7 @@ func (d *doctor) checkMemory(ctx context.Context, l *Ledger) {
 	case err != nil:
 		d.fault(Problem, "memory", err, "check the file applied in the box")
 	case !ok:
-		d.add(Warning, "memory", "the next command that writes starts it", "this machine remembers no event, so it would not notice that the ledger has lost some")
+		d.add(Warning, "memory", "the next command that writes starts it", "this machine remembers no events yet, so it would not notice that some are lost")
 	default:
 		d.ok("memory", "the ledger has all that this machine applied, up to event %d of %s", last.Seq, last.Time.UTC().Format(time.RFC3339))
 	}

@@ -131,7 +131,7 @@ func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) er
 	}
 	switch margin := d.leaseMargin(ctx); {
 	case certain > margin:
-		d.add(Problem, "clock skew", fix, "the clock of this machine is %s %s that of the database, more than the %s before the end of a lease in which its agent is stopped: two agents may work on one task", rounded, what, margin)
+		d.add(Problem, "clock skew", fix, "the clock of this machine is %s %s that of the database: agents are ended only %s before their lease expires, so two agents may work on one task", rounded, what, margin)
 	case certain > noticeableSkew:
 		d.add(Warning, "clock skew", fix, "the clock of this machine is %s %s that of the database", rounded, what)
 	default:

@@ -78,7 +78,7 @@ func TestDoctorClockSkew(t *testing.T) {
 		detail string
 	}{
 		{4 * time.Second, Healthy, "4"}, {-4 * time.Second, Healthy, "4"}, {20 * time.Second, Warning, "20s behind"}, {-20 * time.Second, Warning, "20s ahead of"},
-		{time.Hour, Problem, "behind that of the database, more than the 30s"}, {-time.Hour, Problem, "ahead of"},
+		{time.Hour, Problem, "behind that of the database: agents are ended only 30s before"}, {-time.Hour, Problem, "ahead of"},
 	} {
 		got := checkInspected(t, &inspected{ahead: tt.ahead})["clock skew"]
 		got.Detail = strings.ReplaceAll(got.Detail, "19.999s", "20s") // rounded

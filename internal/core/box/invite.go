@@ -96,11 +96,11 @@ func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, erro
 	}
 	others := slices.DeleteFunc(slices.Sorted(maps.Keys(cluster.Nodes)), func(name string) bool { return name == cluster.Node })
 	if len(others) == 0 {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the cluster has one node, which is that of this machine"),
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the cluster has one node, on this machine"),
 			Hint: "move the ledger to a database that other machines reach with signalbox ledger migrate"}
 	}
 	if !slices.Contains(others, node) {
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("say which node of the cluster the other machine is to run"),
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the node that the other machine runs is missing"),
 			Hint: "add --node with one of: " + strings.Join(others, ", ")}
 	}
 	secret, _, err := clusterSecret(cluster.SecretFile, false)
@@ -143,7 +143,7 @@ func ParseInvitation(token string, now time.Time) (*Invitation, error) {
 		return nil, fail(again, "the invitation is damaged")
 	}
 	if i.Version != invitationVersion {
-		return nil, fail("install the version of signalbox that the other machine has", "the invitation is of another version of signalbox")
+		return nil, fail("install the version of signalbox that the other machine has", "the invitation is from another version of signalbox")
 	}
 	name, err := ledger.KeyName(i.Key)
 	if err != nil || name != origin(i.Box) || signalbox.CheckID(i.Box) != nil || (i.Journal == "") == (i.Cluster == nil) {
@@ -205,7 +205,7 @@ func (i *Invitation) configuration() ([]byte, error) {
 // Recognise returns an error if the ledger is not the one that the invitation is for.
 func (i *Invitation) Recognise(ctx context.Context, l *Ledger) error {
 	if l.ID() != i.Box {
-		return unverified("the ledger at %s is that of %s, and not of %s, to which you are invited", i.address(), l.ID(), i.Box)
+		return unverified("the ledger at %s belongs to %s, but the invitation is for %s", i.address(), l.ID(), i.Box)
 	}
 	if i.Checkpoint == nil {
 		return nil

@@ -67,7 +67,7 @@ func openCluster(ctx context.Context, dir string, how access, opts *Options) (jo
 	}
 	secret, made, err := clusterSecret(settings.SecretFile, how.creates())
 	if how == destination && errors.Is(err, fs.ErrNotExist) {
-		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("the cluster was not used yet"), Hint: "copy the secret from a machine of the cluster, if there is one"}
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: errors.New("the cluster has not been used yet"), Hint: "copy the secret from a machine of the cluster, if there is one"}
 	}
 	if err != nil {
 		return nil, err

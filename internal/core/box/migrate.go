@@ -189,7 +189,7 @@ func (m *migration) explain(err error) error {
 	if signalbox.CodeOf(err) != 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot move the ledger: %w", err), Hint: "run the command again: it continues where it ended"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot move the ledger: %w", err), Hint: "run the command again: it continues where it stopped"}
 }
 
 func (m *migration) openSource(ctx context.Context) error {

@@ -461,7 +461,7 @@ func TestMigrateRefusesTarget(t *testing.T) {
 		name, want string
 		prepare    func(t *testing.T, m *mover)
 	}{
-		{"another box", "another ledger, that of box", func(t *testing.T, m *mover) {
+		{"another box", "the ledger of another box", func(t *testing.T, m *mover) {
 			other := newKit(t)
 			m.copyPlace(t, other.dir)
 		}},

@@ -63,7 +63,7 @@ func (m *migration) compare(ctx context.Context) (present, error) {
 		return 0, err
 	}
 	if id := m.target.ID(); id != m.source.ID() {
-		return 0, m.refuse("another ledger, that of box %s", cmp.Or(id, "(unknown)"))
+		return 0, m.refuse("the ledger of another box, %s", cmp.Or(id, "(unknown)"))
 	}
 	incomplete, err := hasBlob(ctx, m.target.Journal, incompleteDigest)
 	if err != nil {

@@ -31,7 +31,7 @@ func (c *Crew) observeBase(ctx context.Context, start bool) {
 func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 	if c.transport != nil {
 		if err := c.sync(ctx, seen); err != nil && ctx.Err() == nil && !isReported(err) {
-			c.warnOnce("cannot bring the base branch and the ledger together; trying again: " + detail(err))
+			c.warnOnce("cannot synchronise the base branch with the ledger; trying again: " + detail(err))
 		}
 		return
 	}

@@ -88,7 +88,7 @@ func (a *address) readParameters(parameters url.Values, dir string) error {
 	known := []string{"credentials", "ca", "cert", "key", "replicas"}
 	for name := range parameters {
 		if !slices.Contains(known, name) {
-			return driver.UsageError("the address of the journal has an unknown parameter %q; known are %s", name, strings.Join(known, ", "))
+			return driver.UsageError("the address of the journal has an unknown parameter %q; use %s", name, strings.Join(known, ", "))
 		}
 	}
 	for _, name := range known[:4] {

@@ -109,7 +109,7 @@ func (j *Journal) unavailable(err error) error {
 	what, hint := "the servers do not answer", "check that the servers of the journal run and can be reached; signalbox tries again by itself"
 	switch {
 	case errors.Is(err, errNoLeader), errors.Is(err, natsgo.ErrNoResponders), apiCode(err) == codeClusterNotAvailable, apiCode(err) == codeStreamOffline:
-		what, hint = "the stream has no leader: fewer than half of its servers work together", "start the servers that are down, or repair the network between them; nothing is lost as long as their disks are"
+		what, hint = "the stream has no leader: too few of its servers work together", "start the servers that are down, or repair the network between them; nothing is lost if their disks are intact"
 	}
 	if j.embedded {
 		hint = hintNodes

@@ -53,7 +53,7 @@ const staleContact = 10 * time.Second
 func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding {
 	replicas := journal.Finding{Name: "replicas", Level: journal.OK, Detail: fmt.Sprintf("%d replicas of the ledger", info.Config.Replicas)}
 	if info.Config.Replicas == 1 {
-		replicas.Detail = "one replica of the ledger: the loss of one disk is its loss"
+		replicas.Detail = "one replica of the ledger: if its disk is lost, so is the ledger"
 		if !j.alone {
 			replicas.Level, replicas.Fix = journal.Warning, fmt.Sprintf("in a cluster of three servers, run: nats stream edit %s --replicas 3, and the same for %s", j.name, j.files())
 		}
@@ -127,7 +127,7 @@ func (j *Journal) inspectSync() journal.Finding {
 	if j.embedded {
 		return journal.Finding{Name: "fsync", Level: journal.OK, Detail: "the nodes sync every append before they acknowledge it"}
 	}
-	return journal.Finding{Name: "fsync", Level: journal.Warning, Detail: "not known: a server does not say whether it syncs what it stores, and by default it does so every 2 minutes",
+	return journal.Finding{Name: "fsync", Level: journal.Warning, Detail: "unknown: NATS servers do not report whether they sync every write; by default they sync every 2 minutes",
 		Fix: "check that the configuration of every server has jetstream { sync_interval: always }"}
 }
 

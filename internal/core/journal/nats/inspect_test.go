@@ -76,8 +76,8 @@ func TestInspectReplicas(t *testing.T) {
 		"no name":      {false, nil, info(unknown), []string{"warning 3 replicas of the ledger, leader a, away: " + nobody, "warning the others are current; " + nobody + " is away"}},
 		"unknown node": {false, []string{"a", "b", "c"}, info(unknown), []string{"warning 3 replicas of the ledger, leader a, away: b", "warning the others are current; b is away"}},
 		"added nodes":  {false, []string{"a", "b", "c", "d", "e"}, info(peers(time.Second, time.Second)), []string{"warning 3 replicas of the ledger in a cluster of 5 nodes, leader a", "ok all replicas are current"}},
-		"one":          {false, nil, info(peers()), []string{"warning one replica of the ledger: the loss of one disk is its loss"}},
-		"one, as told": {true, nil, info(peers()), []string{"ok one replica of the ledger: the loss of one disk is its loss"}},
+		"one":          {false, nil, info(peers()), []string{"warning one replica of the ledger: if its disk is lost, so is the ledger"}},
+		"one, as told": {true, nil, info(peers()), []string{"ok one replica of the ledger: if its disk is lost, so is the ledger"}},
 	} {
 		j := newJournal("shop", Options{})
 		j.alone, j.nodes = test.alone, test.nodes

@@ -16,7 +16,7 @@ import (
 // ErrOtherKind means that a node has the data of a single node, and is to be one of several, or the other way around, or that it runs so. It must not be started like that: a
 // server that becomes part of a cluster deletes all streams that the cluster does not know, and a single one does not know which events the others have
 // acknowledged.
-var ErrOtherKind = errors.New("the data of the node are not those of such a cluster")
+var ErrOtherKind = errors.New("the node does not match the settings of the cluster")
 
 // Where a server keeps its streams, and what only one of a cluster has.
 func (c *Cluster) storeDir() string   { return filepath.Join(c.Dir, "jetstream") }
@@ -43,7 +43,7 @@ func (c *Cluster) checkKind() error {
 	}
 	hint := "list the nodes as before in cluster.nodes; to change their number, move the ledger: docs/machines.md, Grow a cluster"
 	if old, _ := filepath.Glob(c.storeDir() + asideSuffix + "*"); len(old) > 0 {
-		hint += "; what the node had before was put aside, in " + old[len(old)-1]
+		hint += "; the earlier data of the node was moved to " + old[len(old)-1]
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir, was, len(c.Nodes)), Hint: hint}
 }
@@ -71,6 +71,6 @@ func (c *Cluster) putAside(log *slog.Logger) error {
 	if err := os.Rename(c.storeDir(), old); err != nil {
 		return err
 	}
-	log.Warn("put the data aside that the node had of another cluster: remove them when you do not need them", "folder", old)
+	log.Warn("moved the node's data of another cluster aside: remove it when you no longer need it", "folder", old)
 	return durable.SyncFolder(c.Dir)
 }

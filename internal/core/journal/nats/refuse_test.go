@@ -80,8 +80,8 @@ func TestRefuseStreams(t *testing.T) {
 		change func(*jetstream.StreamConfig)
 		want   string
 	}{
-		"a foreign stream":     {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata = nil }, "is not of a signalbox"},
-		"foreign files":        {kindFiles, func(c *jetstream.StreamConfig) { c.Metadata = nil }, "is not of a signalbox"},
+		"a foreign stream":     {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata = nil }, "does not belong to signalbox"},
+		"foreign files":        {kindFiles, func(c *jetstream.StreamConfig) { c.Metadata = nil }, "does not belong to signalbox"},
 		"a newer format":       {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata[metaFormat] = "99" }, `has format "99"`},
 		"an older format":      {kindEvents, func(c *jetstream.StreamConfig) { c.Metadata[metaFormat] = "0" }, `has format "0"`},
 		"in memory":            {kindEvents, func(c *jetstream.StreamConfig) { c.Storage = jetstream.MemoryStorage }, "is only in memory"},
@@ -93,7 +93,7 @@ func TestRefuseStreams(t *testing.T) {
 		"events can be erased": {kindEvents, func(c *jetstream.StreamConfig) { c.DenyDelete = false }, "allows deleting events"},
 		"no batches":           {kindEvents, func(c *jetstream.StreamConfig) { c.AllowAtomicPublish = false }, "does not allow atomic batches"},
 		"expiring events":      {kindEvents, func(c *jetstream.StreamConfig) { c.AllowMsgTTL = true }, "has settings with which it cannot be used"},
-		"small messages":       {kindEvents, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }, "takes messages of 1000 bytes at most"},
+		"small messages":       {kindEvents, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 }, "accepts messages of at most 1000 bytes"},
 		"early answers":        {kindFiles, func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, "before they are on disk"},
 		"files that expire":    {kindFiles, func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour }, "has limits"},
 		"subjects of another":  {kindEvents, func(c *jetstream.StreamConfig) { c.Name = "other" + c.Name; c.Metadata = nil }, "another stream has the subjects"},
@@ -133,7 +133,7 @@ func TestRefuseServers(t *testing.T) {
 		want   string
 	}{
 		"no JetStream":   {func(o *server.Options) { o.JetStream = false }, "the server has no JetStream"},
-		"small messages": {func(o *server.Options) { o.MaxPayload = 1000 }, "takes messages of 1000 bytes at most"},
+		"small messages": {func(o *server.Options) { o.MaxPayload = 1000 }, "accepts messages of at most 1000 bytes"},
 		"no login":       {func(o *server.Options) { o.Users = []*server.User{{Username: "me", Password: "secret"}} }, "the server refuses the login"},
 		"TLS is required": {func(o *server.Options) {
 			o.TLSConfig, _ = nodeTLS(NewSecret(), []string{"127.0.0.1"})
@@ -216,7 +216,7 @@ func TestReadOnlyUser(t *testing.T) {
 	}
 	wantFinding(t, reader, "rights", journal.Problem, "may not append events")
 	wantFinding(t, writer, "rights", journal.OK, "may append events")
-	wantFinding(t, writer, "fsync", journal.Warning, "not known")
+	wantFinding(t, writer, "fsync", journal.Warning, "unknown")
 	wantFinding(t, writer, "replicas", journal.Warning, "one replica of the ledger")
 	wantFinding(t, writer, "server", journal.OK, "nats-server 2.")
 	if head, err := writer.Head(t.Context()); head != 3 || err != nil {
@@ -292,7 +292,7 @@ func TestOneReplicaIsAWarning(t *testing.T) {
 		t.Fatal(err)
 	}
 	j.Close()
-	if !strings.Contains(log.String(), "one replica only") {
+	if !strings.Contains(log.String(), "only one replica") {
 		t.Errorf("no warning in %q", log.String())
 	}
 }

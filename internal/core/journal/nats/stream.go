@@ -75,7 +75,7 @@ func check(kind string, c *jetstream.StreamConfig) error {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the stream %s "+format, append([]any{c.Name}, args...)...), Hint: hint}
 	}
 	if c.Metadata[metaKind] != kind {
-		return refuse("choose another name in the address of the journal", "exists, but it is not of a signalbox")
+		return refuse("choose another name in the address of the journal", "exists, but does not belong to signalbox")
 	}
 	if format := c.Metadata[metaFormat]; format != strconv.Itoa(formatVersion) {
 		return refuse("use the version of signalbox that made it, or a newer one", "has format %q, and this program knows format %d", format, formatVersion)
@@ -91,7 +91,7 @@ func check(kind string, c *jetstream.StreamConfig) error {
 	case c.PersistMode != jetstream.DefaultPersistMode:
 		return refuse(repair, "acknowledges messages before they are on disk")
 	case c.MaxMsgSize > 0 && c.MaxMsgSize < maxEventMessage:
-		return refuse(repair, "takes messages of %d bytes at most, and events need %d", c.MaxMsgSize, maxEventMessage)
+		return refuse(repair, "accepts messages of at most %d bytes, but events need %d", c.MaxMsgSize, maxEventMessage)
 	case kind == kindEvents && (!c.AllowAtomicPublish || !c.AllowDirect):
 		return refuse(repair, "does not allow atomic batches or direct reads")
 	case kind == kindEvents && (!c.DenyDelete || !c.DenyPurge):
@@ -110,7 +110,7 @@ func (j *Journal) findOrCreate(ctx context.Context, replicas int) error {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the server has version %s, which has no atomic batches", version), Hint: "install nats-server " + minServer + " or newer"}
 	}
 	if most := j.conn.MaxPayload(); most < maxEventMessage {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the server takes messages of %d bytes at most, and events need %d", most, maxEventMessage), Hint: "raise max_payload in the configuration of the server"}
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the server accepts messages of at most %d bytes, but events need %d", most, maxEventMessage), Hint: "raise max_payload in the configuration of the server"}
 	}
 	if err := j.checkJetStream(ctx); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (j *Journal) create(ctx context.Context, replicas int) error {
 				Hint: "start signalbox worker on the other machines of the cluster"}
 		case code == codeNoPeers, code == codeReplicasNotSupported:
 			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the cluster has too few servers for %d replicas: %w", replicas, err),
-				Hint: "start three servers, or add ?replicas=1 to the address of the journal: then the loss of one disk is the loss of the ledger"}
+				Hint: "start three servers, or add ?replicas=1 to the address of the journal: then, if the disk of that replica is lost, so is the ledger"}
 		case code == codeSubjectsOverlap:
 			return j.subjectsTaken(err)
 		case err != nil:
@@ -235,7 +235,7 @@ func (j *Journal) checkJetStream(ctx context.Context) error {
 // warn warns of a stream that can be used but is not as safe as it could be.
 func (j *Journal) warn(replicas int) {
 	if replicas == 1 && !j.alone {
-		j.warnOnce("the ledger has one replica only: the loss of one disk is its loss", "stream", j.name)
+		j.warnOnce("the ledger has only one replica: if its disk is lost, so is the ledger", "stream", j.name)
 	}
 }
 

@@ -32,7 +32,7 @@ func configure(address string) (*pgxpool.Config, error) {
 		if file := (*fs.PathError)(nil); errors.As(err, &file) {
 			reason = fmt.Errorf("a file that the address of the database names: %w", file)
 		}
-		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: reason, Hint: "write postgres://USER@HOST/DATABASE; the password belongs into ~/.pgpass or PGPASSWORD"}
+		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: reason, Hint: "write postgres://USER@HOST/DATABASE; put the password into ~/.pgpass or PGPASSWORD"}
 	}
 	config.MaxConns, config.MaxConnIdleTime, config.HealthCheckPeriod = connections, idleTime, idleTime
 	config.PingTimeout = connectTimeout

@@ -108,7 +108,7 @@ func explainCode(code string) (what, hint string) {
 	case code == "53300":
 		return "the database has too many connections", "raise max_connections, or use fewer processes"
 	case code == "55P03":
-		return "the ledger stays locked", "check that the synchronous replicas of the database run, and that no process keeps the ledger locked"
+		return "the ledger is still locked", "check that the synchronous replicas of the database run, and that no process keeps the ledger locked"
 	case code == "25006":
 		return "the database is read-only", "name the primary server in the address of the journal, or all servers: postgres://USER@HOST1,HOST2/DATABASE"
 	case code == oldProgram:

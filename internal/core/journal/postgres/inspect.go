@@ -164,7 +164,7 @@ func judgeReplicas(replicas []replica, wanted string) []journal.Finding {
 		f.Level, f.Detail = journal.Problem, "the server waits for a synchronous replica with every append, and there is none"
 		f.Fix = "start the replica, or correct synchronous_standby_names"
 	case hidden > 0:
-		f.Detail = fmt.Sprintf("%d; how far they are is shown only to a user with the role pg_monitor", len(replicas))
+		f.Detail = fmt.Sprintf("%d; only a user with the role pg_monitor can see how far they are behind", len(replicas))
 	case len(replicas) == 0:
 		f.Detail = "none: if the disk of the database is lost, only a backup has the ledger"
 	case wanted != "" && synchronous == 0:
@@ -194,9 +194,9 @@ func (j *Journal) inspectRights(ctx context.Context) ([]journal.Finding, error) 
 	f := journal.Finding{Name: "rights", Level: journal.OK}
 	switch {
 	case v.owner:
-		f.Detail = user + " owns the ledger: it may do everything, also delete it"
+		f.Detail = user + " owns the ledger: it may do everything, including deleting it"
 	case work:
-		f.Detail = user + " may append events and store blobs, and not change or delete any"
+		f.Detail = user + " may append events and store blobs, but not change or delete them"
 	default:
 		f.Level, f.Detail = journal.Warning, user+" may only read"
 		f.Fix = fmt.Sprintf("to run agents here, let %s grant more: signalbox ledger grant %s", v.ownerName, user)
