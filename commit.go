@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// CheckCommit returns nil if id is the full id of a git commit: 40 or 64 lower-case hexadecimal digits. Machines hand the ids that other machines have written into
-// the ledger to git, which takes other text for an option, a refspec or an expression.
+// CheckCommit returns nil if id is the full id of a git commit: 40 or 64 lower-case hexadecimal digits. Machines pass ids that other machines wrote into
+// the ledger to git, which would take other text for an option, a refspec or an expression.
 func CheckCommit(id string) error {
 	if (len(id) == 40 || len(id) == 64) && strings.Trim(id, "0123456789abcdef") == "" {
 		return nil

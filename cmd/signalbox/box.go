@@ -82,8 +82,8 @@ func (p *program) silentOptions() *box.Options {
 	return o
 }
 
-// rememberPlaces is called after a command that may have put the ledger of a box elsewhere, with its error. known says whether all places were known
-// before: then they are recorded again, because the command may have made the secret of a cluster.
+// rememberPlaces is called after a command that may have put the ledger of a box elsewhere, with its error. known reports whether all places
+// were known before: then they are recorded again, because the command may have made the secret of a cluster.
 func (p *program) rememberPlaces(dir string, known bool, err error) {
 	if err != nil && !known {
 		return

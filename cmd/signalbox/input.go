@@ -84,13 +84,13 @@ func (p *program) readAll(file *string, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// readHidden reads a line that the user types on a terminal, which does not show it. It prints the note when that is certain.
+// readHidden reads a line from a terminal without showing it. It prints the note once the terminal hides what is typed.
 func (p *program) readHidden(terminal *os.File, note string, limit int64) ([]byte, error) {
 	before, err := term.GetState(terminal.Fd())
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := untilInterrupted() // which would leave the terminal as it is
+	ctx, stop := untilInterrupted() // so that an interrupt does not leave the terminal without echo
 	defer stop()
 	hidden := *before
 	hideInput(&hidden)

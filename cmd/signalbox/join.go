@@ -27,7 +27,7 @@ type inviteCommand struct {
 func (inviteCommand) Help() string {
 	return `Prints a token with which another machine joins the box: signalbox join. The box must have its ledger in a database that the other machine reaches, and not in a file. If no machine has published the repository of the box yet, this one does, so that the other can get it.
 
-The token says where the ledger is, and how to recognise it: the id of the box, its public key and its last checkpoint. It has no login: the other machine needs its own for the database, such as a password in ~/.pgpass. It does not have the signing key either. The exception is a box with a cluster: its token has the secret of the cluster, so send it over a channel that only you can read. A machine refuses a token that has expired, but whoever has a login or the secret does not need one.
+The token says where the ledger is, and how to recognise it: the id of the box, its public key and its last checkpoint. It has no login: the other machine needs its own for the database, such as a password in ~/.pgpass. It does not have the signing key either. The exception is a box with a cluster: its token has the secret of the cluster, so send it over a channel that only you can read. A machine refuses a token that has expired, but someone who has a login or the secret does not need a token.
 
 Examples:
 

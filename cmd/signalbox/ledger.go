@@ -178,7 +178,7 @@ func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) erro
 	}
 }
 
-// showNew shows the events that follow the event after, which it moves on, until ctx is done or the ledger cannot be read.
+// showNew shows the events that follow the event after, and advances after, until ctx is done or the ledger cannot be read.
 func (c *ledgerTailCommand) showNew(ctx context.Context, p *program, l *box.Ledger, after *uint64) error {
 	for e, err := range l.Journal.Watch(ctx, *after) {
 		if err != nil {

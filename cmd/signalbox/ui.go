@@ -65,14 +65,14 @@ func (p *program) say(kind, text string) {
 	fmt.Fprintf(p.stderr, "%s: %s\n", kind, printable(text))
 }
 
-// confirm asks a question that is answered with yes or no, and reports whether the answer is yes. If standard input is not a terminal, no one can
-// be asked, and the hint is what to do instead.
+// confirm asks a yes-or-no question, and reports whether the answer is yes. If standard input is not a terminal, it returns an error with the hint,
+// which says what to do instead.
 func (p *program) confirm(question, hint string) (bool, error) {
 	if !isTerminal(p.stdin) {
 		return false, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("standard input is not a terminal, so no one can be asked"), Hint: hint}
 	}
 	fmt.Fprint(p.stderr, question, " [y/N] ")
-	line, _ := bufio.NewReader(p.stdin).ReadString('\n') // without an answer it is no
+	line, _ := bufio.NewReader(p.stdin).ReadString('\n') // no answer means no
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return answer == "y" || answer == "yes", nil
 }

@@ -23,7 +23,7 @@ type workerCommand struct {
 }
 
 func (workerCommand) Help() string {
-	return `Works on the plan of a box, in the roles that you name, until you stop it. Any number of workers can share a box; none of them is in charge. The limits on slots in the configuration apply to all workers together, --slots to this one. Workers on other machines need a ledger in a database: see signalbox invite. While the ledger cannot be reached, a worker waits, and ends each agent before its lease can be granted to another machine.
+	return `Works on the plan of a box, in the roles that you name, until you stop it. Any number of workers can share a box; none of them is in charge. The limits on slots in the configuration apply to all workers together, --slots to this one. Workers on other machines need a ledger in a database or a cluster: see signalbox invite. While the ledger cannot be reached, a worker waits, and ends each agent before its lease can be granted to another machine.
 
 In role ci, it also runs the configured checks on work that was opened by hand (signalbox work open) and is in CI_PENDING; this needs no plan. If the work names a branch, a tag or a commit, that commit is checked, otherwise the head of the base branch. Work that passes moves to READY_FOR_REVIEW; work that fails returns to IMPLEMENTATION. Without configured checks, the work stays where it is.
 

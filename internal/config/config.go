@@ -26,7 +26,7 @@ type Config struct {
 	// Journal is where the ledger is: JournalSQLite, or the address of a database that several machines share. Only the box's own configuration may
 	// set it.
 	Journal string `yaml:"journal"`
-	// Cluster has the machines of the box if they run the database themselves, as JournalCluster says.
+	// Cluster lists the machines of the box if they run the database themselves, which is JournalCluster.
 	Cluster Cluster `yaml:"cluster"`
 	// Agents are the configured agents, by name.
 	Agents map[string]Agent `yaml:"agents"`

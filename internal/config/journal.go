@@ -25,8 +25,8 @@ const JournalCluster = "cluster"
 // DefaultSchema is the schema in a PostgreSQL database if an address names none.
 const DefaultSchema = "signalbox"
 
-// ReadJournal returns the setting journal of the box in a folder. Faults of other settings do not matter, and without journal and cluster not even a text
-// that is not YAML does: the ledger can be read before the configuration is valid.
+// ReadJournal returns the setting journal of the box in a folder. It ignores faults of other settings and, if neither journal nor cluster is set, even a
+// text that is not YAML, so that the ledger can be read before the configuration is valid.
 func ReadJournal(dir string) (string, error) {
 	c, err := readPlace(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func ReadJournal(dir string) (string, error) {
 	return c.Journal, nil
 }
 
-// fillJournal sets journal for a box that has only cluster. If both are set, journal counts: the cluster is one that the ledger is not in yet, or no longer.
+// fillJournal sets journal for a box that has only cluster. If both are set, journal wins: the ledger is not in the cluster yet, or no longer.
 func (c *Config) fillJournal(set places) {
 	if c.Cluster.isSet() && !set.has(setting("journal")) {
 		c.Journal = JournalCluster
@@ -54,7 +54,7 @@ func ReadCluster(dir string) (*Cluster, error) {
 	return &c.Cluster, nil
 }
 
-// readPlace returns a configuration of which only the settings that say where the ledger is are valid.
+// readPlace returns a configuration in which only journal and cluster are valid.
 func readPlace(dir string) (*Config, error) {
 	name := filepath.Join(dir, FileName)
 	text, err := os.ReadFile(name)
@@ -113,7 +113,7 @@ func SetJournal(text []byte, journal string) ([]byte, error) {
 // setsCluster matches the setting cluster in block style, with its fields.
 var setsCluster = regexp.MustCompile(`(?m)^["']?cluster["']?[ \t]*:.*(\n([ \t]+.*|[ \t]*#.*)?$)*`)
 
-// WithoutJournal returns a configuration for a ledger in the folder of the box. What said otherwise becomes a comment.
+// WithoutJournal returns a configuration for a ledger in the folder of the box. Settings that say otherwise become comments.
 func WithoutJournal(text []byte) ([]byte, error) {
 	comment := func(lines []byte) []byte {
 		return bytes.TrimSuffix(regexp.MustCompile(`(?m)^`).ReplaceAll(lines, []byte("# ")), []byte("# "))
@@ -175,7 +175,7 @@ func (c *Config) checkJournal(f *faults) {
 			fail("the address is not valid", "write postgres://USER@HOST/DATABASE")
 		} else if WithoutSecrets(c.Journal) != c.Journal {
 			fail("the address contains a password", "put the password into the file ~/.pgpass, or into the environment variable PGPASSWORD")
-		} else if address.Query().Has("servicefile") { // whoever changes that file would choose the server
+		} else if address.Query().Has("servicefile") { // changing that file would change the server
 			fail("the address names a service file", "name the file with the environment variable PGSERVICEFILE, or write the server into the address")
 		}
 	case "nats":

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SecretFiles returns the files with passwords, keys and other secrets that the settings name, with absolute paths. dir is the folder of the box. No program that
-// an agent writes may read them.
+// SecretFiles returns the files with passwords, keys and other secrets that the settings name, with absolute paths. dir is the folder of the box. Programs that
+// agents write must not read them.
 func (c *Config) SecretFiles(dir string) (files []string) {
 	add := func(base, name string) {
 		if name == "" {
@@ -26,7 +26,7 @@ func (c *Config) SecretFiles(dir string) (files []string) {
 		add(dir, w.SecretFile)
 	}
 	_, text, _ := strings.Cut(c.Journal, "?")
-	parameters, _ := url.ParseQuery(text) // what cannot be read names no file
+	parameters, _ := url.ParseQuery(text) // parameters that cannot be parsed name no file
 	switch JournalScheme(c.Journal) {
 	case "postgres":
 		add("", parameters.Get("passfile"))

@@ -296,7 +296,7 @@ func TestSubAgentFollowsItsSignal(t *testing.T) {
 		var recorded []string
 		record := func(_ context.Context, s turnlog.Signal) error {
 			if s.Signal.Type == "delegation_recommended" {
-				time.Sleep(time.Second) // meanwhile everything else goes on
+				time.Sleep(time.Second) // meanwhile everything else continues
 			}
 			mu.Lock()
 			defer mu.Unlock()

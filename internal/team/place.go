@@ -35,7 +35,7 @@ func digestPlace(box, address string) (string, error) {
 		if files["cluster"], err = json.Marshal(cluster); err != nil {
 			return "", err
 		}
-		// Whoever knows the secret can use the node of this machine.
+		// Everyone who knows the secret can use the node of this machine.
 		if files["secret"], err = durable.ReadRegular(cluster.SecretFile, maxSecret); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}

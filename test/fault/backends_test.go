@@ -20,7 +20,7 @@ type backend struct {
 	name string
 	// configure prepares a site without a box, so that signalbox init puts the ledger into a new place of this database.
 	configure func(t testing.TB, s *site)
-	// start is called after signalbox init; nil means that nothing is to be done.
+	// start is called after signalbox init; nil does nothing.
 	start func(t testing.TB, s *site)
 }
 

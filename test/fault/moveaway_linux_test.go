@@ -13,8 +13,8 @@ import (
 	"signalbox/internal/config"
 )
 
-// TestMoveOutOfClusterAndBack moves the ledger out of a cluster whose only processes are those of its nodes, and back. Nobody else keeps the majority, so
-// the processes stay while the ledger is away, also one that starts then, and work with it when it is back.
+// TestMoveOutOfClusterAndBack moves the ledger out of a cluster whose only processes run its nodes, and back. The cluster needs them for its majority, so
+// they keep running while the ledger is away, as does one that starts then, and they work with it when it is back.
 func TestMoveOutOfClusterAndBack(t *testing.T) {
 	t.Parallel()
 	a := emptySite(t)

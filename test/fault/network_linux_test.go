@@ -189,7 +189,7 @@ func (m *machine) plug()   { run(m.t, "ip", "link", "set", m.link, "up") }
 
 // cut loses everything that two machines send to each other, and mend ends that. Others still reach both.
 func cut(a, b *machine) {
-	for _, from := range [][2]*machine{{a, b}, {b, a}} { // to a hardware address that nobody has
+	for _, from := range [][2]*machine{{a, b}, {b, a}} { // to a hardware address that does not exist
 		from[0].run("ip", "neighbour", "replace", from[1].address, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
 	}
 }

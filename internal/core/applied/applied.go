@@ -2,9 +2,9 @@
 // lacks one of them later, or has another in its place, has lost events that were already acknowledged: its engine was rolled back, or
 // lost a write that it had confirmed. Compare finds that out.
 //
-// The processes of a machine share the file. It never steps back, whichever process writes last. What was added survives kill -9 at
+// The processes of a machine share the file. It never goes back to older events, whichever process writes last. What was added survives kill -9 at
 // once, and a power failure after a second: Add writes to the file without waiting for the disk. A damaged part of the file is
-// forgotten, and is not an error.
+// ignored, and is not an error.
 package applied
 
 import (

@@ -15,8 +15,8 @@ type Log interface {
 
 // Lost describes events that were applied and that the log does not have.
 type Lost struct {
-	// First and Last are the first and the last event that is missing. Events before First may be missing too if Earlier is set: none
-	// that are remembered are left.
+	// First and Last are the first and the last event that is missing. If Earlier is set, events before First may be missing too:
+	// none of the remembered events is left.
 	First   uint64 `json:"first"`
 	Last    uint64 `json:"last"`
 	Earlier bool   `json:"earlier,omitempty"`

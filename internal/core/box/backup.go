@@ -185,7 +185,7 @@ func (b *backupWriter) prepare(ctx context.Context) (err error) {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing to back up: the first event of the ledger does not open a box"),
 			Hint: "run signalbox init or, if the box was in use, signalbox ledger verify"}
 	}
-	if err := b.l.checkNotMoved(ctx); err != nil { // a backup of it, made every night, would not be noticed to be of no use
+	if err := b.l.checkNotMoved(ctx); err != nil { // otherwise a nightly backup could be useless without anyone noticing
 		return err
 	}
 	if b.checkpoint != nil {

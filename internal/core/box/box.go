@@ -118,8 +118,8 @@ type Ledger struct {
 	options Options
 	id      string
 	hosts   bool // this process runs a node of a cluster of several
-	awaited bool // it was said that the ledger is awaited
-	// away says where the ledger in the cluster continues, since the event awayAt; it was said.
+	awaited bool // a warning said that this process waits for the ledger
+	// away is the error that says where the ledger in the cluster continues since the event awayAt; it was logged.
 	away   error
 	awayAt uint64
 }
@@ -127,7 +127,7 @@ type Ledger struct {
 // OpenLedger opens the ledger of a box for reading. The caller closes it.
 func OpenLedger(ctx context.Context, dir string, opts *Options) (*Ledger, error) {
 	l, err := openLedger(ctx, dir, opts, readWrite)
-	if err != nil && !errors.Is(err, journal.ErrUnavailable) { // perhaps there is no permission to write, which reading does not need
+	if err != nil && !errors.Is(err, journal.ErrUnavailable) { // perhaps there is no permission to write, but one to read
 		readable, readErr := openLedger(ctx, dir, opts, readOnly)
 		if readErr == nil {
 			return readable, nil
@@ -345,7 +345,7 @@ func newBox(ctx context.Context, l *Ledger, openEngine func(context.Context) (*e
 		return nil, err
 	}
 	b := &Box{Ledger: l, Config: configuration, Engine: e, memory: memory, opened: e.Tail().Seq}
-	if moved := l.movedTo(e); moved != nil { // what happens elsewhere never arrives here, so the state is of no use
+	if moved := l.movedTo(e); moved != nil { // events elsewhere never arrive here, so the state is useless
 		b.Close()
 		return nil, moved
 	}

@@ -17,7 +17,7 @@ func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context
 		d.fault(Problem, "journal", err, "fix "+config.FileName)
 		return nil, nil, nil, err
 	}
-	// Nothing is waited for in a file, and reading a long ledger may take a while.
+	// A file needs no timeout, and reading a long ledger may take a while.
 	inner, cancel := context.WithCancelCause(ctx)
 	database := "the database"
 	if address == config.JournalCluster {
@@ -100,7 +100,7 @@ func healthOf(level journal.Level) Health {
 }
 
 const (
-	// slowDatabase is the time of one round trip from which on people notice it: a command takes several.
+	// slowDatabase is the round trip time that people start to notice: a command takes several.
 	slowDatabase = 100 * time.Millisecond
 	// noticeableSkew is how far the clocks may differ without a warning.
 	noticeableSkew = 5 * time.Second
@@ -108,7 +108,7 @@ const (
 
 // checkDatabaseClock measures the time of a round trip, and compares the clocks: machines expire each other's leases by their own clock.
 func (d *doctor) checkDatabaseClock(ctx context.Context, clock journal.Clock) error {
-	if _, err := clock.Time(ctx); err != nil { // perhaps connects
+	if _, err := clock.Time(ctx); err != nil { // may connect first, which is not measured
 		return err
 	}
 	begin, measured := d.sys.now(), time.Now()

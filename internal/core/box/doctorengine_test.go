@@ -32,7 +32,7 @@ func (i *inspected) Inspect(ctx context.Context) ([]journal.Finding, error) {
 
 func (i *inspected) Time(context.Context) (time.Time, error) { return i.now().Add(i.ahead), nil }
 
-// checkInspected returns what Doctor says about a box with such a journal.
+// checkInspected returns what Doctor says about a box with the journal i.
 func checkInspected(t *testing.T, i *inspected) map[string]Check {
 	t.Helper()
 	m := newMover(t)

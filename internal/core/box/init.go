@@ -147,7 +147,7 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// protectFolder keeps a box out of commits, and other users out of it: it has secrets.
+// protectFolder keeps the folder of a box, which contains secrets, out of commits and away from other users.
 func protectFolder(dir string) error {
 	if err := createIfMissing(filepath.Join(dir, ".gitignore"), "# Nothing in this folder belongs in the repository: agents must not commit it.\n*\n"); err != nil {
 		return err
@@ -159,8 +159,8 @@ func protectFolder(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// protectHandmade protects the folder of a box that was made by hand, as on a machine of a cluster. Only the name says that a folder without a
-// ledger is that of a box: --box can name any folder.
+// protectHandmade protects the folder of a box that was made by hand, as on a machine of a cluster. Only its name shows that a folder without a
+// ledger is a box: --box can name any folder.
 func protectHandmade(dir string) error {
 	if path, err := filepath.Abs(dir); err != nil || filepath.Base(path) != FolderName || !isFolder(path) {
 		return nil

@@ -41,7 +41,7 @@ type Invitation struct {
 	Expires time.Time `json:"expires"`
 }
 
-// InvitedNode is the node of a cluster that the invited machine is to run.
+// InvitedNode is the node of a cluster that the invited machine will run.
 type InvitedNode struct {
 	Node   string            `json:"node"`
 	Nodes  map[string]string `json:"nodes"`
@@ -55,8 +55,8 @@ const (
 	maxToken          = 32 << 10
 )
 
-// Invite returns an invitation to the box. In a cluster, node is the one that the invited machine is to run. In a database, user is the one that it is
-// to be; "" is the user of this machine.
+// Invite returns an invitation to the box. In a cluster, the invited machine runs node. In a database, it logs in as user; "" is the user of this
+// machine.
 func (l *Ledger) Invite(node, user string, expires time.Time) (*Invitation, error) {
 	public, err := l.PublicKey()
 	if err != nil {
@@ -226,7 +226,7 @@ func (i *Invitation) address() string {
 	return config.WithoutSecrets(i.Journal)
 }
 
-// Exists reports whether there is a box in a folder, or what is left of one.
+// Exists reports whether there is a box in a folder, or a part of one.
 func Exists(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	return err == nil && len(entries) > 0

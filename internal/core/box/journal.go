@@ -76,7 +76,7 @@ func openCluster(ctx context.Context, dir string, how access, opts *Options) (jo
 		opts.Log.Warn("made a secret for the cluster: copy it to the other machines, and start signalbox worker on them", "file", settings.SecretFile)
 	}
 	cluster := nats.Cluster{Dir: filepath.Join(dir, clusterName), Node: settings.Node, Nodes: settings.Nodes, Secret: secret,
-		Host: opts.Host || how.creates() || how == destination, Await: opts.Host && how == readWrite, Guest: how == readOnly, Anew: how == newDestination}
+		Host: opts.Host || how.creates() || how == destination, Await: opts.Host && how == readWrite, Guest: how == readOnly, Replace: how == newDestination}
 	j, err := nats.OpenCluster(ctx, cluster, nats.Options{Create: how.creates(), Logger: opts.Log})
 	if how == destination && errors.Is(err, nats.ErrOtherKind) {
 		err = &signalbox.Error{Code: signalbox.CodeNotFound, Err: err}

@@ -51,7 +51,7 @@ func (l *Ledger) Lost(ctx context.Context) (*applied.Lost, error) {
 
 // WarnIfLost logs a warning if the ledger has lost events. Reading such a ledger is allowed.
 func (l *Ledger) WarnIfLost(ctx context.Context) {
-	if l.checkNotMoved(ctx) != nil { // which explains it
+	if l.checkNotMoved(ctx) != nil { // the move explains the missing events
 		return
 	}
 	lost, err := l.Lost(ctx)
@@ -113,7 +113,7 @@ func (l *Ledger) remember(ctx context.Context) error {
 	return errors.Join(err, memory.Close())
 }
 
-// lastEvents returns the events at the end of the ledger that are to be remembered.
+// lastEvents returns the events at the end of the ledger that the memory keeps.
 func (l *Ledger) lastEvents(ctx context.Context) ([]signalbox.Event, error) {
 	head, err := l.Journal.Head(ctx)
 	if err != nil {

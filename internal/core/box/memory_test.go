@@ -41,7 +41,7 @@ func writeElsewhere(dir string) error {
 	return nil
 }
 
-// writer is such a process.
+// writer is a process that runs writeElsewhere.
 type writer struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
@@ -92,7 +92,7 @@ func (w *writer) kill() {
 
 const answered = "0 <nil>"
 
-// checkLost checks that the error says which events are missing.
+// checkLost checks that the error lists the missing events.
 func checkLost(t *testing.T, err error, want string) {
 	t.Helper()
 	checkCode(t, err, signalbox.CodeUnverified)

@@ -24,7 +24,7 @@ import (
 // MigrateOptions are options for Migrate.
 type MigrateOptions struct {
 	Options
-	// To is where the ledger is to be: a value of the setting journal.
+	// To is where to move the ledger: a value of the setting journal.
 	To string
 	// Actor is who moves it.
 	Actor string
@@ -296,7 +296,7 @@ func (m *migration) openTarget(ctx context.Context) (present, error) {
 		if err := m.mayConnect(ctx, m.dir, m.To); err != nil { // the caller has not named the machines
 			return 0, err
 		}
-		// A ledger that has moved elsewhere does not move here, so nothing that this machine has of the cluster may be put aside for it: it may be that place.
+		// A ledger that was moved elsewhere does not move here. Its place may be this cluster, so this machine's data of the cluster must not be moved aside.
 		if !m.DryRun && !moved {
 			how = newDestination
 		}

@@ -25,7 +25,7 @@ import (
 )
 
 // places are databases for tests: the address postgres://places/NAME is a SQLite journal in the folder NAME of base, and other addresses are what they
-// are. Hook, if not nil, is called before and after each call that writes, in any place, and its error is that of the call.
+// are. Hook, if not nil, is called before and after each call that writes, in any place, and the call returns its error.
 type places struct {
 	base string
 	hook func(call string) error // called by one goroutine at a time
@@ -363,7 +363,7 @@ func TestMigrateOtherMachine(t *testing.T) {
 	}
 }
 
-// Of two moves that were begun, only the one that was recorded can be completed.
+// If two moves were started, only the one that was recorded can be completed.
 func TestMigrateTwice(t *testing.T) {
 	const third = "postgres://places/third"
 	m := newMover(t)

@@ -110,7 +110,7 @@ func TestMigrateClusterOfThree(t *testing.T) {
 	m.checkMovedTo(t, config.JournalCluster, config.JournalSQLite)
 }
 
-// A single node has the ledger, and the setting names three and the file in which the ledger was before. Nothing is put aside.
+// A single node has the ledger, and the setting names three and the file in which the ledger was before. Nothing is moved aside.
 func TestMigrateKeepsLedgerOfSingleNode(t *testing.T) {
 	m := newMover(t)
 	addresses := []string{loopback.Address(t), loopback.Address(t), loopback.Address(t)}

@@ -48,7 +48,7 @@ func (m *migration) checkMove(ctx context.Context, move rules.Move) error {
 		Hint: fmt.Sprintf("complete that move with signalbox ledger migrate --to %s on %s, or cancel it with --to %s", move.Journal, cmp.Or(move.Host, "the machine that began it"), m.from)}
 }
 
-// moveNote is a blob that the new place has while a move is not complete, so that another place is not taken for it.
+// moveNote is a blob that marks the new place until the move is complete, so that no other place is mistaken for it.
 func moveNote(id string) []byte { return []byte("The ledger is being moved here: " + id + "\n") }
 
 func moveDigest(id string) signalbox.Hash { return sha256.Sum256(moveNote(id)) }
@@ -109,7 +109,7 @@ func (m *migration) refuse(format string, args ...any) error {
 		Hint: "nothing was written there; choose an empty place, such as another schema"}
 }
 
-// checkOther returns an error if both addresses are of the same place: a blob that is stored in one is then in the other.
+// checkOther returns an error if both addresses lead to the same place: then a blob that is stored in one is also in the other.
 func (m *migration) checkOther(ctx context.Context) error {
 	if m.DryRun {
 		return nil

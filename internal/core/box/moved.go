@@ -46,10 +46,10 @@ func checkComplete(ctx context.Context, j journal.Journal, address string) error
 }
 
 const (
-	// awaitPoll is how often a machine of a cluster looks whether the ledger was moved there.
+	// awaitPoll is how often a machine of a cluster checks whether the ledger was moved there.
 	awaitPoll = 250 * time.Millisecond
-	// emptyPatience is how long an empty ledger is looked at on a machine that remembers events, before they count as lost: a move creates the ledger
-	// first, and then marks the copy as incomplete, which may take an election.
+	// emptyPatience is how long a machine that remembers events waits before it reports that an empty ledger has lost them: a move first creates the
+	// ledger, and then marks it as incomplete, which may take an election.
 	emptyPatience = time.Minute
 )
 

@@ -56,13 +56,13 @@ type Engine struct {
 	life    context.Context // done when Close no longer waits for the journal
 	cancel  context.CancelFunc
 
-	// turn holds a value while somebody decides commands or applies events. The writer has it from deciding until the outcome of the
-	// append is known and applied. Waiting for the journal may take long with it, so callers wait for it with their context.
+	// turn holds a value while a goroutine decides commands or applies events. The writer holds it from deciding until the outcome of the
+	// append is known and applied. The journal may take long meanwhile, so callers wait for the turn with their context.
 	turn chan struct{}
 
-	// mu guards the fields below. Nobody holds it while waiting for the journal or for turn, so the last known state can be read at any
-	// time. State and tail are changed only with both turn and mu, and only to what is durable: whoever has the turn may read them
-	// without mu.
+	// mu guards the fields below. It is never held while waiting for the journal or for turn, so the last known state can be read at any
+	// time. State and tail change only with both turn and mu held, and only to what is durable: the goroutine that has the turn may
+	// read them without mu.
 	mu       sync.Mutex
 	state    *rules.State
 	tail     ledger.Tail

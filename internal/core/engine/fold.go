@@ -103,8 +103,8 @@ func (e *Engine) checkLength(ctx context.Context) error {
 	return nil
 }
 
-// fail stops the engine for good, because its state no longer matches the log. If the log has lost events, the error that it returns,
-// and that everybody gets from then on, says which. The first error counts. The caller does not hold mu.
+// fail stops the engine for good, because its state no longer matches the log. If the log has lost events, the error
+// lists them. Every later call returns the first error. The caller does not hold mu.
 func (e *Engine) fail(err error) error {
 	if signalbox.CodeOf(err) == signalbox.CodeUnverified {
 		err = e.explain(err)

@@ -99,7 +99,7 @@ func other(events []signalbox.Event, n int) []signalbox.Event {
 	return events
 }
 
-// checkLost checks that an error says which events are lost.
+// checkLost checks that an error lists the lost events.
 func checkLost(t testing.TB, err error, report, known string) {
 	t.Helper()
 	lost := (*applied.Lost)(nil)

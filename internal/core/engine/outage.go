@@ -16,7 +16,7 @@ import (
 )
 
 // The journal may be in a database on another machine that cannot always be reached: its methods then return journal.ErrUnavailable. Do returns
-// that error at once, because somebody waits for the answer. Processes that stay for long use DoPatiently, WhenAvailable, Watch and Follow, which wait
+// that error at once, because a caller waits for the answer. Long-running processes use DoPatiently, WhenAvailable, Watch and Follow, which wait
 // until the journal can be reached again.
 
 // Pauses before the journal is tried again. They grow, and are random, so that the processes of a box do not all come back at once.
@@ -60,12 +60,12 @@ func (o *outage) end() {
 }
 
 // WhenAvailable calls f until it returns anything but journal.ErrUnavailable, with growing pauses, or until ctx is done or the engine is closed. It
-// calls f at least once, and returns the last error of f. F must be safe to repeat.
+// calls f at least once, and returns the last error of f. f must be safe to repeat.
 func (e *Engine) WhenAvailable(ctx context.Context, f func() error) error {
 	return e.outage.wait(ctx, nil, e.closing, f)
 }
 
-// WhenAvailable is the method of an engine for a journal that has no engine yet. It logs outages to log.
+// WhenAvailable is Engine.WhenAvailable for a journal that has no engine yet. It logs outages to log.
 func WhenAvailable(ctx context.Context, log *slog.Logger, f func() error) error {
 	o := outage{log: log}
 	return o.wait(ctx, nil, nil, f)

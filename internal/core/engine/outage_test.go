@@ -194,7 +194,7 @@ func TestPatienceEndsAfterAnAttempt(t *testing.T) {
 	}
 }
 
-// Follow waits until the journal is back, records the leases that expired meanwhile, and says each once.
+// Follow waits until the journal is back, records the leases that expired meanwhile, and reports each once.
 func TestFollowThroughAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

@@ -33,7 +33,7 @@ type request struct {
 
 // Stages of a request, so that the writer and a caller whose context is done agree on whether the command may be executed.
 const (
-	stageWaiting   int32 = iota // nothing of it is stored
+	stageWaiting   int32 = iota // nothing was stored yet
 	stageAttempted              // it may be stored now, or may have been
 	stageWithdrawn              // the caller has given up, and it is not executed
 )
@@ -92,7 +92,7 @@ func (e *Engine) await(r *request) (rules.Answer, error) {
 	}
 }
 
-// withdraw gives up a request that nobody may answer.
+// withdraw gives up a request that may never be answered.
 func (r *request) withdraw(reason error) (rules.Answer, error) {
 	if !r.stage.CompareAndSwap(stageWaiting, stageWithdrawn) {
 		reason = fmt.Errorf("%w: %w", ErrUnknownOutcome, reason)
@@ -105,7 +105,7 @@ func (r *request) withdraw(reason error) (rules.Answer, error) {
 	}
 }
 
-// beginAttempt reports whether the request is still wanted. Then it can no longer be withdrawn.
+// beginAttempt reports whether the caller still waits. If so, the request can no longer be withdrawn.
 func (r *request) beginAttempt() bool {
 	return r.ctx.Err() == nil && (r.stage.CompareAndSwap(stageWaiting, stageAttempted) || r.stage.Load() == stageAttempted)
 }

@@ -133,7 +133,7 @@ func requireTextUpTo(what, text string, limit int) error {
 	return checkTextUpTo(what, text, limit)
 }
 
-// checkCommits refuses what is not the full id of a commit: other machines hand what the ledger says to git. "" is left for the caller to judge.
+// checkCommits refuses what is not the full id of a commit: other machines pass what the ledger says to git. "" is left for the caller to judge.
 func checkCommits(commits ...string) error {
 	for _, commit := range commits {
 		if commit == "" {

@@ -72,8 +72,8 @@ func (c StoreCommits) decide(d *decider) error {
 	return nil
 }
 
-// RejectBundle reports that a machine cannot use a bundle, because of what it contains or because it is not in the blobs. If the ledger has another one for the
-// commit by now, that changes nothing.
+// RejectBundle reports that a machine cannot use a bundle, because of its contents or because it is not in the blobs. It changes nothing if the ledger has
+// another bundle for the commit by now.
 type RejectBundle struct {
 	// Work is the task that the commit belongs to; "" means the base.
 	Work   string
@@ -182,8 +182,8 @@ func (s *State) BundleFault(stored StoredCommit) string {
 	return ""
 }
 
-// RejectedOften reports whether so many bundles of a commit were rejected that no more rejections are recorded. Whoever has the commit must look itself whether the last one is
-// usable.
+// RejectedOften reports whether so many bundles of a commit were rejected that no more rejections are recorded. Then a machine that has the commit must check by itself whether
+// the last bundle is usable.
 func (s *State) RejectedOften(commit string) bool {
 	n := 0
 	for _, r := range s.delivery.Rejected {

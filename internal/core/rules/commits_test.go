@@ -173,7 +173,7 @@ func TestRejectBundle(t *testing.T) {
 	if got := b.s.BundleFault(*b.s.storedCommit("", sha("b"))); got != "junk " {
 		t.Errorf("fault %q", got)
 	}
-	wantRefusedAs(t, b.try(storing("", "c", "b")), signalbox.CodeConflict) // nobody could use it
+	wantRefusedAs(t, b.try(storing("", "c", "b")), signalbox.CodeConflict) // no machine could use it
 	wantRefusedAs(t, b.try(storing("", "b", "a")), signalbox.CodeConflict)
 	again := storing("", "b", "a")
 	again.Replaces = []string{sha("b")}

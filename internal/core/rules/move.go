@@ -31,8 +31,8 @@ type MoveLedger struct {
 	Journal, Host, Move, Actor string
 }
 
-// ContinueLedger continues a ledger that was moved: in the copy elsewhere or, if the move is cancelled, here. Whoever sends it makes sure that it is
-// sent to one of them only.
+// ContinueLedger continues a ledger that was moved: in the copy elsewhere or, if the move is cancelled, here. The sender makes sure that only one of
+// them gets it.
 type ContinueLedger struct {
 	Journal, Host, Actor string
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // recoverable returns the commits of a task, or of the base, that are in this clone and whose bundles are unusable. A commit that no bundle brought here, and that the base
-// does not contain, is not the box's: a person here may have made it, and nobody else may see it.
+// does not contain, is not the box's: a person here may have made it, and it must stay private.
 func (t *bundles) recoverable(ctx context.Context, work string) (commits []string, err error) {
 	var useless []string
 	t.box.Engine.View(func(s *rules.State) {

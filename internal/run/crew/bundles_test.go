@@ -168,7 +168,7 @@ func TestBundleOfNoCommit(t *testing.T) {
 	}
 }
 
-// A commit that a person made here, and that is not in the base, is not published because somebody names it.
+// A commit that a person made here, and that is not in the base, is not published only because another machine names it.
 func TestPrivateCommitStaysPrivate(t *testing.T) {
 	for name, forge := range map[string]func(s *stage, first, secret string){
 		"stored": func(*stage, string, string) {},

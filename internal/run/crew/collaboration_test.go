@@ -90,7 +90,7 @@ on expert *:
 		case rules.TypeLeaseReleased, rules.TypeSessionParked:
 			delete(live, e.Work)
 		case rules.TypeSessionResumed:
-			live[e.Work] = true // it continues at once, whatever else has begun
+			live[e.Work] = true // it continues at once, whatever else was started
 		}
 	}
 }

@@ -184,7 +184,7 @@ type Project struct {
 	Repo *workspace.Repo
 }
 
-// defaultActor is recorded for what a crew does that nobody is named for.
+// defaultActor is recorded for what a crew does on its own.
 const defaultActor = "crew"
 
 // FindProject returns the project in a folder, as the configuration says: a git repository with a worktree for each task, or one shared

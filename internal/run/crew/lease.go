@@ -37,8 +37,7 @@ type leaseKeeper struct {
 }
 
 // leaseMargin is how long before a lease expires its programs are ended if the lease could not be renewed: two agents must never do the same work.
-// A third of it is for the clocks of machines, which differ, a third for programs that take their time to end, and a third for everything that is
-// slower than it should be.
+// A third of it covers clocks that differ, a third programs that are slow to end, and a third other delays.
 func leaseMargin(ttl time.Duration) time.Duration { return min(30*time.Second, ttl/6) }
 
 // ClockTolerance is how far the clocks of the machines of a box may differ so that a lease is never granted again while the programs of its last
@@ -56,7 +55,7 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 	next := time.NewTimer(k.ttl / 3)
 	defer next.Stop()
 	deadline := time.AfterFunc(k.left(expires), func() {
-		cancel() // it must not be renewed when nobody works any more
+		cancel() // it must not be renewed after its agent was ended
 		k.lost()
 	})
 	defer deadline.Stop()
@@ -81,8 +80,8 @@ func (k *leaseKeeper) keep(ctx context.Context, expires time.Time) {
 	}
 }
 
-// left returns how long work may continue under a lease that expires at a time. If the clock of another machine is ahead, and the time of the ledger with
-// it, the lease expires later than its duration from now on; but not on that machine.
+// left returns how long work may continue under a lease. If the clock of another machine is ahead, and the time of the ledger with it, expires is later
+// than a whole ttl from now; but on that machine the lease expires after the ttl.
 func (k *leaseKeeper) left(expires time.Time) time.Duration { return k.leftAt(time.Now(), expires) }
 
 func (k *leaseKeeper) leftAt(now, expires time.Time) time.Duration {

@@ -78,7 +78,7 @@ func (s *session) run(ctx context.Context) {
 	<-stopped
 	switch {
 	case errors.Is(context.Cause(ctx), errLeaseLost):
-		if s.holdsLease() { // it could not be renewed in time; nobody works under it now
+		if s.holdsLease() { // it could not be renewed in time; its agent was ended
 			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: "its lease could not be renewed"})
 		}
 	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed):
@@ -240,7 +240,7 @@ func (s *session) submit(c rules.Command) (rules.Answer, error) {
 	return s.crew.box.Engine.DoPatiently(ctx, s.over, c)
 }
 
-// try is submit without waiting for a ledger that cannot be reached, for what is not worth it or must not be delayed.
+// try is submit without waiting for a ledger that cannot be reached, for commands that are not worth the wait or must not be delayed.
 func (s *session) try(c rules.Command) (rules.Answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), submitTimeout)
 	defer cancel()

@@ -70,7 +70,7 @@ func (c *Crew) findTransport(ctx context.Context) error {
 	return c.publishNamed(ctx)
 }
 
-// repair restores what other machines cannot obtain. A failure is only logged: the work continues with what is there.
+// repair restores what other machines cannot obtain. A failure is only logged, and the work continues without it.
 func (c *Crew) repair(ctx context.Context) {
 	if err := c.transport.repair(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
 		c.warnOnce("cannot repair what other machines need; trying again: " + detail(err))
@@ -193,7 +193,7 @@ func (c *Crew) base(ctx context.Context) (string, error) {
 	return c.project.Repo.BaseCommit(ctx)
 }
 
-// syncAttempts is how often sync looks again because another machine was faster.
+// syncAttempts is how often sync tries again because another machine was faster.
 const syncAttempts = 10
 
 // sync makes the base branch here and the base of the ledger the same. The caller holds baseMu. What is here is never lost:

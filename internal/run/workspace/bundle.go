@@ -376,8 +376,8 @@ func (r *Repo) adopt(ctx context.Context, q *quarantine) error {
 	return nil
 }
 
-// localFaults are texts of git that say that this machine is to blame, and not what it read. That it is out of memory is not one of them: the size of an object is what its author
-// says.
+// localFaults are messages of git about faults of this machine, not of what it read. Running out of memory is not one of them: the author of an object determines its
+// size.
 var localFaults = []string{"No space left on device", "Disk quota exceeded", "Read-only file system", "Permission denied", "Input/output error", "Too many open files", "File too large",
 	"unable to create", "unable to write", "write error", "insufficient permission"}
 

@@ -164,8 +164,8 @@ func (h *Head) Set(head uint64) {
 	}
 }
 
-// Watch yields the events that follow the event after, and waits for more when read returns none. Whoever appends, or notices that somebody did,
-// calls Set.
+// Watch yields the events that follow the event after, and waits for more when read returns none. Callers that append, or
+// notice an append, call Set.
 func (h *Head) Watch(ctx context.Context, c *Calls, after uint64, read func(ctx context.Context, after uint64) ([]signalbox.Event, error)) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		for {

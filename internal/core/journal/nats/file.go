@@ -16,11 +16,11 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// A file is a sequence of bytes in the stream NAME_files. A small one is in one message. Of a larger one the message has the sequence numbers of other
+// A file is a sequence of bytes in the stream NAME_files. A small file is one message. The message of a larger file lists the sequence numbers of the
 // messages with its pieces, which are stored first. The message is
 //
-//	version (1 byte), size (varint), number of pieces (varint), the difference of each sequence number to the one before (varints), the bytes if there
-//	are no pieces
+//	version (1 byte), size (varint), number of pieces (varint), the difference of each sequence number to the one before (varints), or the bytes
+//	if there are no pieces
 const (
 	fileVersion = 1
 	// pieceBytes is the size of every piece but the last.

@@ -47,7 +47,7 @@ func (j *Journal) Inspect(ctx context.Context) ([]journal.Finding, error) {
 	return append(findings, rights), nil
 }
 
-// staleContact is when a server that the leader has not heard of counts as away. It hears of each of them every second.
+// staleContact is how long the leader may not hear from a server before it is reported as away. It hears from each of them every second.
 const staleContact = 10 * time.Second
 
 func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding {
@@ -100,7 +100,7 @@ func (j *Journal) inspectReplicas(info *jetstream.StreamInfo) []journal.Finding 
 	return []journal.Finding{replicas, lag}
 }
 
-// unknownName is how the name of a server begins that the leader has not heard of since it started.
+// unknownName is the prefix of the name of a server that the leader has not heard from since it started.
 const unknownName = "Server name unknown"
 
 // replicaNames returns the names of the replicas other than the leader. In a cluster of signalbox processes, those that the leader does not know are

@@ -13,9 +13,9 @@ import (
 	"signalbox/internal/durable"
 )
 
-// ErrOtherKind means that a node has the data of a single node, and is to be one of several, or the other way around, or that it runs so. It must not be started like that: a
-// server that becomes part of a cluster deletes all streams that the cluster does not know, and a single one does not know which events the others have
-// acknowledged.
+// ErrOtherKind means that a node has the data of, or runs as, a single node although the settings list several, or the other way around. It must not be
+// started like that: a server that becomes part of a cluster deletes all streams that the cluster does not know, and a single one does not know which
+// events the others have acknowledged.
 var ErrOtherKind = errors.New("the node does not match the settings of the cluster")
 
 // Where a server keeps its streams, and what only one of a cluster has.
@@ -48,7 +48,7 @@ func (c *Cluster) checkKind() error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%w: %s has data of %s, and cluster.nodes lists %d", ErrOtherKind, c.Dir, was, len(c.Nodes)), Hint: hint}
 }
 
-// unreadable returns the error for data of which it is not known what they are.
+// unreadable returns the error for data that cannot be read.
 func (c *Cluster) unreadable(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the data of the node of this machine: %w", err), Hint: c.hintFiles()}
 }
@@ -58,10 +58,10 @@ func (c *Cluster) hintFiles() string {
 	return "check that this user can read and write the files in " + c.Dir + ", and that their disk has space"
 }
 
-// asideSuffix is added to the name of a folder with data that were put aside, with the time.
+// asideSuffix is added, with the time, to the name of a folder that is moved aside.
 const asideSuffix = "-until-"
 
-// putAside puts data aside with which the node must not be started. The caller has the lock of the node.
+// putAside renames data with which the node must not be started. The caller has the lock of the node.
 func (c *Cluster) putAside(log *slog.Logger) error {
 	err := c.checkKind()
 	if !errors.Is(err, ErrOtherKind) {

@@ -46,9 +46,9 @@ func TestOtherKind(t *testing.T) {
 	for _, node := range []string{"b", "c"} {
 		c.start(t, node)
 	}
-	anew := c.of("a", true)
-	anew.Await, anew.Anew = false, true
-	j, err := OpenCluster(t.Context(), anew, Options{Create: true})
+	joining := c.of("a", true)
+	joining.Await, joining.Replace = false, true
+	j, err := OpenCluster(t.Context(), joining, Options{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestOtherKind(t *testing.T) {
 	if head, err := j.Head(t.Context()); head != 0 || err != nil {
 		t.Errorf("a new cluster has %d events, %v", head, err)
 	}
-	if aside, err := filepath.Glob(filepath.Join(anew.Dir, "jetstream-until-*", "$G", "streams", defaultName)); len(aside) != 1 {
+	if aside, err := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*", "$G", "streams", defaultName)); len(aside) != 1 {
 		t.Errorf("the ledger of the single node was not put aside: %v, %v", aside, err)
 	}
 	j.Close()
@@ -88,9 +88,9 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	c.start(t, "a")
 	c.ready(t, "a")
 	c.Nodes = several
-	anew := c.of("a", true)
-	anew.Anew, anew.Await = true, false
-	for what, of := range map[string]Cluster{"a new cluster": anew, "another machine": c.of("b", false)} {
+	joining := c.of("a", true)
+	joining.Replace, joining.Await = true, false
+	for what, of := range map[string]Cluster{"a new cluster": joining, "another machine": c.of("b", false)} {
 		j, err := OpenCluster(t.Context(), of, Options{Create: true, patience: time.Minute})
 		if err == nil {
 			j.Close()
@@ -102,13 +102,13 @@ func TestNodeWithOtherSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := newNode(t.Context(), anew, config, slog.New(slog.DiscardHandler))
+	n, err := newNode(t.Context(), joining, config, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.kill(t, "a")
 	for n.failure() == nil { // until it tries to take over
-		if aside, _ := filepath.Glob(filepath.Join(anew.Dir, "jetstream-until-*")); len(aside) != 0 {
+		if aside, _ := filepath.Glob(filepath.Join(joining.Dir, "jetstream-until-*")); len(aside) != 0 {
 			t.Fatalf("the ledger was put aside at a takeover: %v", aside)
 		}
 		time.Sleep(time.Millisecond)
@@ -165,7 +165,7 @@ func TestReconnectToNodeWithOtherSettings(t *testing.T) {
 	}
 }
 
-// Data that cannot be read are those of neither kind: the node is not started with them, and they are not put aside.
+// Data that cannot be read belongs to neither kind: the node is not started with it, and it is not moved aside.
 func TestUnknownKind(t *testing.T) {
 	for _, nodes := range []int{1, 3} {
 		for _, part := range []string{"$SYS", "$G"} {
@@ -181,15 +181,15 @@ func TestUnknownKind(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(obstacle, "file")); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("a file within a file does not exist on this system")
 			}
-			for _, anew := range []bool{true, false} {
-				of.Anew = anew
+			for _, replace := range []bool{true, false} {
+				of.Replace = replace
 				_, err := OpenCluster(t.Context(), of, Options{Create: true, patience: time.Millisecond})
 				if signalbox.CodeOf(err) != signalbox.CodeFailed || errors.Is(err, ErrOtherKind) || !strings.Contains(fmt.Sprint(err), "cannot read the data of the node") || !strings.Contains(signalbox.HintOf(err), of.Dir) {
-					t.Errorf("%d nodes, %s, anew %t: %v (%s)", nodes, part, anew, err, signalbox.HintOf(err))
+					t.Errorf("%d nodes, %s, replace %t: %v (%s)", nodes, part, replace, err, signalbox.HintOf(err))
 				}
 			}
 			if _, err := os.Stat(obstacle); err != nil {
-				t.Errorf("%d nodes, %s: the data were put aside: %v", nodes, part, err)
+				t.Errorf("%d nodes, %s: the data was moved aside: %v", nodes, part, err)
 			}
 		}
 	}

@@ -42,8 +42,8 @@ type Cluster struct {
 	Guest bool
 	// Await makes a Host wait until the ledger was created on another machine, however long that takes: its node is needed for that.
 	Await bool
-	// Anew is for a ledger that is moved into the cluster: data that the node has of a cluster of another kind are put aside. See ErrOtherKind.
-	Anew bool
+	// Replace moves aside the data of another kind of cluster, for a ledger that is moved into this one. See ErrOtherKind.
+	Replace bool
 }
 
 const (
@@ -51,11 +51,11 @@ const (
 	hostPatience = 2 * time.Minute
 	// awaitPatience is how long it waits with Cluster.Await.
 	awaitPatience = 100 * 365 * 24 * time.Hour
-	// waitingAfter is when it says that it waits.
+	// waitingAfter is when it logs that it waits.
 	waitingAfter = 3 * time.Second
 	// connectPatience is how long a process that runs no node tries to connect to one: the process that does may be restarting.
 	connectPatience = 5 * time.Second
-	// lockPoll is how often a process looks whether the node of its machine is to be taken over.
+	// lockPoll is how often a process checks whether to take over the node of its machine.
 	lockPoll = 250 * time.Millisecond
 	// maxRestartPause bounds the pauses, which double, between attempts to start a node that fails.
 	maxRestartPause = 30 * time.Second
@@ -80,7 +80,7 @@ func openCluster(ctx context.Context, c Cluster, opts Options) (*Journal, error)
 	if name == "" {
 		name = defaultName
 	}
-	if !c.Anew { // also in processes that do not run the node, for which it seems to be away
+	if !c.Replace { // also in processes that do not run the node, for which it seems to be away
 		if err := c.checkKind(); err != nil {
 			return nil, err
 		}
@@ -255,7 +255,7 @@ func newNode(ctx context.Context, c Cluster, config *tls.Config, log *slog.Logge
 	n := &node{cluster: c, tls: config, log: log, lock: lock, quit: make(chan struct{}), done: make(chan struct{})}
 	locked, err := durable.TryLockFile(lock)
 	var s *nodeServer
-	if err == nil && locked && c.Anew { // not when the node is taken over: what it has by then may be in use
+	if err == nil && locked && c.Replace { // not when the node is taken over: what it has by then may be in use
 		err = c.putAside(log)
 	}
 	if err == nil && locked {

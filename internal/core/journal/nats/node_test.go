@@ -366,7 +366,7 @@ func TestAnotherSecret(t *testing.T) {
 	}
 }
 
-// A node syncs every write, lets nobody in without a certificate, and opens no other ports.
+// A node syncs every write, accepts only connections with a certificate, and opens no other ports.
 func TestNodeOptions(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		c := newCluster(t, n)

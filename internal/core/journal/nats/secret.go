@@ -33,7 +33,7 @@ var (
 )
 
 // nodeTLS returns the TLS configuration of a node or client, for both ends of a connection. The key of the certificate authority is derived from the
-// secret, so everybody who has the secret, and nobody else, can make a certificate that the others accept. The certificate is for all hosts.
+// secret, so only machines with the secret can make a certificate that the others accept. The certificate is for all hosts.
 func nodeTLS(secret []byte, hosts []string) (*tls.Config, error) {
 	seed, err := hkdf.Key(sha256.New, secret, []byte("signalbox cluster"), "certificate authority", ed25519.SeedSize)
 	if err != nil {

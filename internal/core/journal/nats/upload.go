@@ -16,7 +16,7 @@ import (
 )
 
 // An upload stores the pieces of a file. A process may be killed at any moment of it, so before the first piece it stores a note, which it erases when
-// the pieces are those of a blob, or are erased. Whoever uploads later finds old notes, and erases the pieces of those uploads (collectUploads).
+// the pieces are those of a blob, or are erased. Later uploads find old notes, and erase the pieces of those uploads (collectUploads).
 //
 // The data of a note is one of
 //
@@ -205,7 +205,7 @@ func (j *Journal) collectUpload(ctx context.Context, note message) error {
 			return err
 		}
 	}
-	// From now on, whoever makes the pieces those of the blob finds the note replaced.
+	// From now on, a process that makes the pieces those of the blob finds the note replaced.
 	var kept file
 	if text != "" {
 		var digest signalbox.Hash

@@ -117,7 +117,7 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	case refusal != nil:
 		return false, refused(refusal, expected, events)
 	case warnings.last != nil:
-		// Somebody has made the server not wait for its replica. To settle the attempt waits for it again.
+		// An administrator has made the server not wait for its replica. Settling the attempt waits for the replica again.
 		return true, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
 	}
 	return true, nil

@@ -103,7 +103,7 @@ func (j *Journal) addBlob(ctx context.Context, tx pgx.Tx, digest signalbox.Hash,
 	if err != nil || !known {
 		return err
 	}
-	// Reading a large blob over a slow link may take long: only each piece has to arrive in time.
+	// Reading a large blob over a slow link may take long, so the timeout is for each piece.
 	if _, err := j.verifyBlob(ctx, tx, digest); !errors.Is(err, journal.ErrDamaged) && !errors.Is(err, journal.ErrNoBlob) {
 		if err == nil {
 			err = errKnown

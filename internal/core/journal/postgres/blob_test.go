@@ -31,7 +31,7 @@ func TestBlobChangesWhileRead(t *testing.T) {
 	}
 }
 
-// deadlines records until when each statement that reads a piece has to be answered.
+// deadlines records the deadline of each statement that reads a piece.
 type deadlines struct{ pieces []time.Time }
 
 func (d *deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
@@ -44,7 +44,7 @@ func (d *deadlines) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.
 
 func (d *deadlines) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// Storing a large blob again reads it, which may take long over a slow link: only each piece has to arrive in time.
+// Storing a large blob again reads it, which may take long over a slow link: the timeout is for each piece.
 func TestKnownBlobIsReadSlowly(t *testing.T) {
 	j := openJournal(t, newSchema())
 	defer j.Close()

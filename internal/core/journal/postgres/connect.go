@@ -71,7 +71,8 @@ func configure(address string) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// mayLackTLS reports whether a connection over the network may have no TLS. Whoever answers at that address could ask for the password as it is.
+// mayLackTLS reports whether a connection over the network may have no TLS. A server that poses as the database could then ask for the password in
+// clear text.
 func mayLackTLS(c *pgconn.Config) bool {
 	open := func(host string, secure *tls.Config) bool {
 		network, _ := pgconn.NetworkAddress(host, c.Port)

@@ -58,8 +58,8 @@ const (
 	lockTimeout = 10 * time.Second
 	// answerTimeout is how long the database may take for an answer.
 	answerTimeout = 20 * time.Second
-	// patience is how long a call tries again while the database cannot be reached: as long as a server takes to restart. Whoever waits for the
-	// call must not wait much longer.
+	// patience is how long a call tries again while the database cannot be reached: as long as a server takes to restart. Callers
+	// should not have to wait much longer.
 	patience = 5 * time.Second
 	// connections is the maximum number of connections of a journal, besides the one that receives notifications. They are closed when they are
 	// not needed for idleTime, because each is a process of the server.

@@ -163,7 +163,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// makeCertificate creates a certificate for localhost that nobody trusts, and its key, which the user of the server can read.
+// makeCertificate creates a certificate for localhost that is not trusted, and its key, which the user of the server can read.
 func makeCertificate(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -16,10 +16,10 @@ import (
 	"signalbox/internal/core/journal"
 )
 
-// errWarned means that the server answered with a warning: somebody has made it not wait for its replica.
+// errWarned means that the server answered with a warning: an administrator has made it not wait for its replica.
 var errWarned = errors.New("the server warns")
 
-// retry calls f until it succeeds or fails for a reason that stays, or until the time is over in which a database that is restarted comes back.
+// retry calls f until it succeeds or fails permanently, or until a restarted database should be back.
 // Its error then matches journal.ErrUnavailable.
 func (j *Journal) retry(ctx context.Context, f func(context.Context) error) error {
 	end := time.Now().Add(j.opts.patience)

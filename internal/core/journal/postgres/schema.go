@@ -154,8 +154,8 @@ func (j *Journal) sql(statement string) string {
 	return strings.NewReplacer("BOX", j.schema, "MAXBYTES", strconv.Itoa(journal.MaxEventBytes), "NOHASH", `'\x`+strings.Repeat("00", 32)+`'::bytea`).Replace(statement)
 }
 
-// findOrCreate checks the tables of the box. It creates them if there are none and that is wanted, and migrates older ones. Whoever creates a ledger
-// is warned of a server that may lose it; Inspect finds that later.
+// findOrCreate checks the tables of the box. It creates them if there are none and that is wanted, and migrates older ones. When it creates
+// a ledger, it warns of a server that may lose it; later, Inspect does.
 func (j *Journal) findOrCreate(ctx context.Context) error {
 	var ready bool
 	err := j.within(ctx, func(ctx context.Context) (err error) {

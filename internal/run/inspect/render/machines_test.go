@@ -13,7 +13,7 @@ import (
 	"signalbox/internal/run/inspect"
 )
 
-// A status says which machines are at work, and fits the terminal.
+// A status lists the machines that are at work, and fits the terminal.
 func TestStatusOfMachines(t *testing.T) {
 	st := busy()
 	st.Tasks[0].Worker.Machine, st.Tasks[1].Worker.Machine = "alpha.example.com", "beta\x1b[31m"
