@@ -165,7 +165,10 @@ func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open fu
 		return err
 	}
 	b, err := open(ctx, dir, o)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled): // it waited, for example for the other machines of a cluster
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted before the ledger was open")}
+	case err != nil:
 		return err
 	}
 	defer b.Close()

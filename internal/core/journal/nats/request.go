@@ -192,7 +192,7 @@ func (j *Journal) retry(ctx context.Context, f func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
