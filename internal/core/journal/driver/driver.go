@@ -164,20 +164,26 @@ func (h *Head) Set(head uint64) {
 	}
 }
 
-// Watch yields the events that follow the event after, and waits for more when read returns none. Callers that append, or
-// notice an append, call Set.
-func (h *Head) Watch(ctx context.Context, c *Calls, after uint64, read func(ctx context.Context, after uint64) ([]signalbox.Event, error)) iter.Seq2[signalbox.Event, error] {
+// Limits on what a watch reads at a time.
+const (
+	watchEvents = 256
+	watchBytes  = 1 << 20
+)
+
+// Watch yields the events that follow the event after, and waits for more when read has reached the end of the log. Callers
+// that append, or notice an append, call Set.
+func (h *Head) Watch(ctx context.Context, c *Calls, after uint64, read func(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error)) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		for {
 			next := h.Next() // before it reads, so that no append is missed
-			events, err := read(ctx, after)
+			events, end, err := read(ctx, after, watchEvents, watchBytes)
 			for _, e := range events {
 				after = e.Seq
 				if !yield(e, nil) {
 					return
 				}
 			}
-			if err == nil && len(events) == 0 {
+			if err == nil && end {
 				_, err = Await(ctx, c, next)
 			}
 			if ctx.Err() != nil {

@@ -22,24 +22,23 @@ const (
 	readBytes = 8 << 20
 	// minReadBytes is what a read asks for at least, on a slow network.
 	minReadBytes = 64 << 10
-	// A watch reads less at a time.
-	watchEvents = 256
-	watchBytes  = 1 << 20
 )
 
 // Read returns at most limit events that follow the event after; none if limit is 0 or less.
 func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	return j.read(ctx, after, limit, readBytes)
+	events, _, err := j.read(ctx, after, limit, readBytes)
+	return events, err
 }
 
-func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) ([]signalbox.Event, error) {
+// read is Read that stops when the messages have at least a number of bytes. It also reports whether no more are known.
+func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read after %d: %w", after, err)
+		return nil, false, fmt.Errorf("read after %d: %w", after, err)
 	}
 	defer leave()
 	if limit <= 0 || after >= math.MaxInt64 {
-		return nil, nil
+		return nil, true, nil
 	}
 	var (
 		r     = &reading{journal: j, after: after, limit: min(limit, maxRead), bytes: bytes, known: j.known.Load()}
@@ -50,13 +49,13 @@ func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) ([]s
 		return r.toKnown(ctx)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read after %d: %w", after, closedCause(ctx, err))
+		return nil, false, fmt.Errorf("read after %d: %w", after, closedCause(ctx, err))
 	}
 	if n := len(r.events); n > 0 {
 		j.remember(&r.events[n-1], began)
 		j.raiseKnown(r.events[n-1].Seq)
 	}
-	return r.events, nil
+	return r.events, !r.full && len(r.events) < r.limit, nil
 }
 
 // reading is a read in progress. What an attempt has read stays when the next one fails.

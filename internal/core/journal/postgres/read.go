@@ -24,46 +24,45 @@ const (
 	// maxRead is how many events one query reads, and readBytes the size at which Read ends early.
 	maxRead   = 1000
 	readBytes = 8 << 20
-	// A watch reads less at a time.
-	watchEvents = 256
-	watchBytes  = 1 << 20
 )
 
 // Read returns at most limit events that follow the event after; none if limit is 0 or less.
 func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	return j.read(ctx, after, limit, readBytes)
+	events, _, err := j.read(ctx, after, limit, readBytes)
+	return events, err
 }
 
-func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
+// read is Read that stops when the events have at least a number of bytes. It also reports whether there were no more.
+func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
 	ctx, leave, err := j.calls.Begin(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read after %d: %w", after, err)
+		return nil, false, fmt.Errorf("read after %d: %w", after, err)
 	}
 	defer leave()
 	if limit <= 0 || after >= math.MaxInt64 {
-		return nil, nil
+		return nil, true, nil
 	}
 	err = j.answer(ctx, func(ctx context.Context) error {
 		if err := j.settle(ctx); err != nil {
 			return err
 		}
-		events, err = j.query(ctx, after, min(limit, maxRead), bytes)
+		events, end, err = j.query(ctx, after, min(limit, maxRead), bytes)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read after %d: %w", after, explain(closedCause(ctx, err)))
+		return nil, false, fmt.Errorf("read after %d: %w", after, explain(closedCause(ctx, err)))
 	}
-	return events, nil
+	return events, end, nil
 }
 
-func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
+func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
 	from := int64(after)
 	if after == 0 {
 		from = math.MinInt64 // there must be nothing before the first event
 	}
 	rows, err := j.pool.Query(ctx, j.sql(readEvents), from, limit, journal.MaxEventBytes)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer rows.Close()
 	for next := after + 1; bytes > 0 && rows.Next(); next++ {
@@ -74,15 +73,15 @@ func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (ev
 			kind, work, session, actor, data, prev, current []byte
 		)
 		if err := rows.Scan(&seq, &nanos, &size, &kind, &work, &session, &actor, &data, &prev, &current); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		switch {
 		case uint64(seq) != next:
-			return nil, damaged(fmt.Errorf("event %d: it is missing, the next one is %d", next, seq))
+			return nil, false, damaged(fmt.Errorf("event %d: it is missing, the next one is %d", next, seq))
 		case size > journal.MaxEventBytes:
-			return nil, damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
+			return nil, false, damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 		case len(prev) != len(e.Prev) || len(current) != len(e.Hash):
-			return nil, damaged(fmt.Errorf("event %d: its hashes have the wrong length", next))
+			return nil, false, damaged(fmt.Errorf("event %d: its hashes have the wrong length", next))
 		}
 		e = signalbox.Event{Seq: next, Time: time.Unix(0, nanos).UTC(), Type: string(kind), Work: string(work), Session: string(session), Actor: string(actor),
 			Data: data, Prev: signalbox.Hash(prev), Hash: signalbox.Hash(current)}
@@ -90,7 +89,7 @@ func (j *Journal) query(ctx context.Context, after uint64, limit, bytes int) (ev
 		bytes -= size
 	}
 	rows.Close()
-	return events, rows.Err()
+	return events, len(events) < limit && bytes > 0, rows.Err()
 }
 
 // Head returns the sequence number of the last event.

@@ -17,9 +17,7 @@ import (
 func (j *Journal) Watch(ctx context.Context, after uint64) iter.Seq2[signalbox.Event, error] {
 	return func(yield func(signalbox.Event, error) bool) {
 		j.startWatching()
-		j.head.Watch(ctx, j.calls, after, func(ctx context.Context, after uint64) ([]signalbox.Event, error) {
-			return j.read(ctx, after, watchEvents, watchBytes)
-		})(yield)
+		j.head.Watch(ctx, j.calls, after, j.read)(yield)
 	}
 }
 

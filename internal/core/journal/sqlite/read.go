@@ -25,26 +25,27 @@ const readBytes = 8 << 20
 
 // Read returns at most limit events that follow the event after; none if limit is 0 or less.
 func (j *Journal) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
-	return j.read(ctx, after, limit, readBytes)
+	events, _, err := j.read(ctx, after, limit, readBytes)
+	return events, err
 }
 
-// read is Read that stops when the events have at least a number of bytes.
-func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
+// read is Read that stops when the events have at least a number of bytes. It also reports whether there were no more.
+func (j *Journal) read(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
 	if err := j.calls.Enter(ctx); err != nil {
-		return nil, fmt.Errorf("read after %d: %w", after, err)
+		return nil, false, fmt.Errorf("read after %d: %w", after, err)
 	}
 	defer j.calls.Leave()
 	if limit <= 0 || after >= math.MaxInt64 {
-		return nil, nil
+		return nil, true, nil
 	}
 	err = j.onReader(ctx, func(c *conn) (err error) {
-		events, err = c.events(ctx, after, limit, bytes)
+		events, end, err = c.events(ctx, after, limit, bytes)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read after %d: %w", after, explain(err))
+		return nil, false, fmt.Errorf("read after %d: %w", after, explain(err))
 	}
-	return events, nil
+	return events, end, nil
 }
 
 // Head returns the sequence number of the last event.
@@ -63,11 +64,12 @@ func (j *Journal) Head(ctx context.Context) (seq uint64, err error) {
 	return seq, nil
 }
 
-func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, err error) {
+func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (events []signalbox.Event, end bool, err error) {
 	from := int64(after)
 	if after == 0 {
 		from = math.MinInt64 // detect rows before the first event
 	}
+	end = true
 	args := []sqldriver.NamedValue{{Ordinal: 1, Value: from}}
 	var (
 		row  [9]sqldriver.Value
@@ -91,12 +93,13 @@ func (c *conn) events(ctx context.Context, after uint64, limit, bytes int) (even
 		if len(events)%ctxEvery == 0 && ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		return len(events) < limit && bytes > 0, nil
+		end = len(events) < limit && bytes > 0
+		return end, nil
 	})
 	if sqliteCode(err) == sqlite3.SQLITE_TOOBIG {
 		err = damaged(fmt.Errorf("event %d: %w", next, driver.ErrTooLarge))
 	}
-	return events, err
+	return events, end, err
 }
 
 // scanEvent converts a row of readQuery to an event.

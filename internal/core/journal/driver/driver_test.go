@@ -1,0 +1,50 @@
+package driver
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+
+	"signalbox"
+)
+
+// A watch that has reached the end of the log reads again only when the log has grown.
+func TestWatchReadsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const batch = 3
+		head, stored, reads := NewHead(), uint64(7), 0
+		read := func(_ context.Context, after uint64, _, _ int) (events []signalbox.Event, end bool, err error) {
+			reads++
+			for after < stored && len(events) < batch {
+				after++
+				events = append(events, signalbox.Event{Seq: after})
+			}
+			return events, after == stored, nil
+		}
+		seen := uint64(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for e, err := range head.Watch(ctx, NewCalls(), 0, read) {
+				if err == nil && e.Seq != seen+1 {
+					t.Errorf("event %d after event %d", e.Seq, seen)
+				}
+				seen = max(seen, e.Seq)
+			}
+		}()
+		wantReads := 0
+		for _, step := range []struct {
+			grow  uint64
+			reads int
+		}{{0, 3}, {1, 1}, {3, 1}, {4, 2}} {
+			if step.grow > 0 {
+				stored += step.grow
+				head.Set(stored)
+			}
+			synctest.Wait()
+			if wantReads += step.reads; seen != stored || reads != wantReads {
+				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads, wantReads)
+			}
+		}
+		cancel()
+	})
+}
