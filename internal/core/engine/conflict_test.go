@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -52,12 +53,64 @@ func TestConflictsAreRetried(t *testing.T) {
 		}
 		f.appends.then(repeat(20, fails(journal.ErrConflict))...)
 		must(t, e, openWork("w"))
-		if d := time.Since(begin); d == 0 || d > 20*32*time.Millisecond {
+		if d := time.Since(begin); d == 0 || d > 20*64*time.Millisecond {
 			t.Errorf("it waited %s after 20 conflicts", d)
 		}
 		f.heads.then(repeat(20, fails(journal.ErrConflict))...)
 		mustRefuse(t, e, claim("w", "", 0), signalbox.CodeUsage)
 		checkTypes(t, m, 1, "WorkOpened", "WorkOpened")
+	})
+}
+
+// What a command is decided on is read after the pause, and once, however fast others append.
+func TestConflictsAreReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		f := &faulty{Journal: m}
+		e := openBox(t, f, nil)
+		other := open(t, m, nil)
+		readAt := time.Time{}
+		others := 0
+		append := func() {
+			must(t, other, openWork(fmt.Sprintf("other-%d", others)))
+			others++
+		}
+		f.reads.then(repeat(10, func(next func() error) error {
+			if !readAt.IsZero() {
+				t.Error("it read twice before it tried again")
+			}
+			err := next()
+			append()
+			readAt = time.Now()
+			return err
+		})...)
+		f.appends.then(first(append))
+		f.appends.then(repeat(10, first(func() {
+			if !readAt.Equal(time.Now()) {
+				t.Errorf("it waited %v after it had read", time.Since(readAt))
+			}
+			readAt = time.Time{}
+		}))...)
+		must(t, e, openWork("w"))
+		if n := f.appends.calls(); others != 11 || n != 1+12 {
+			t.Errorf("%d appends, while others made %d", n, others)
+		}
+		checkLog(t, m, e, other)
+	})
+}
+
+// A command that waits because of conflicts can be withdrawn.
+func TestWithdrawnBetweenConflicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{Journal: newMemory()}
+		e := openBox(t, f, nil)
+		f.appends.then(repeat(1000, fails(journal.ErrConflict))...)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := e.Do(ctx, openWork("w"))
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnknownOutcome) {
+			t.Errorf("the error is %v", err)
+		}
 	})
 }
 

@@ -55,28 +55,36 @@ func (e *Engine) readAll(ctx context.Context, applied func() error) error {
 	return ctx.Err()
 }
 
-// catchUp applies the new events of the log. The caller has the turn.
+// catchUp applies the new events of the log, to its end. The caller has the turn.
 func (e *Engine) catchUp(ctx context.Context) error {
-	if err := e.failure(); err != nil {
-		return err
-	}
 	for {
-		events, err := e.journal.Read(ctx, e.state.Seq(), readAtOnce)
-		if err != nil {
-			return fmt.Errorf("read the ledger: %w", err)
-		}
-		if len(events) == 0 {
-			return nil
-		}
-		applied, err := e.applyAll(events)
-		if err := e.remember(events[:applied]); err != nil {
+		if n, err := e.readNext(ctx); err != nil || n == 0 {
 			return err
 		}
-		if err != nil {
-			return e.fail(err)
-		}
-		e.notify()
 	}
+}
+
+// readNext reads the log once and applies the events. It returns how many there were: none only at the end of the log. The caller has the turn.
+func (e *Engine) readNext(ctx context.Context) (int, error) {
+	if err := e.failure(); err != nil {
+		return 0, err
+	}
+	events, err := e.journal.Read(ctx, e.state.Seq(), readAtOnce)
+	if err != nil {
+		return 0, fmt.Errorf("read the ledger: %w", err)
+	}
+	if len(events) == 0 {
+		return 0, nil
+	}
+	applied, err := e.applyAll(events)
+	if err := e.remember(events[:applied]); err != nil {
+		return applied, err
+	}
+	if err != nil {
+		return applied, e.fail(err)
+	}
+	e.notify()
+	return applied, nil
 }
 
 // applyAll applies events of the log, and returns how many were applied. The caller has the turn.

@@ -81,8 +81,15 @@ func (e *Engine) checkNext(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	if err := e.catchUp(ctx); err != nil || e.state.Seq() >= next.Seq {
-		return err
+	for e.state.Seq() < next.Seq {
+		if n, err := e.readNext(ctx); err != nil {
+			return err
+		} else if n == 0 {
+			break
+		}
+	}
+	if e.state.Seq() >= next.Seq {
+		return nil
 	}
 	if err := e.state.Moved(); err != nil { // the event is in the place where the log continues
 		return e.fail(err)

@@ -152,13 +152,23 @@ func (e *Engine) gather(first *request) []*request {
 
 // execute executes and answers every request of a batch.
 func (e *Engine) execute(batch []*request) {
+	var outdated uint64 // the last event that was known to an append that conflicted
 	for failed, conflicts := 0, 0; len(batch) > 0; {
+		pause(conflicts)
 		if err := e.take(context.Background()); err != nil {
 			answerAll(batch, err)
 			return
 		}
-		batch = e.settle(beginAttempts(batch))
-		outcomes, err := e.attempt(batch)
+		var outcomes []outcome
+		var err error
+		if conflicts > 0 {
+			err = e.afterConflict(outdated)
+		}
+		if err == nil {
+			batch = e.settle(beginAttempts(batch))
+			outcomes, err = e.attempt(batch)
+		}
+		outdated = e.state.Seq()
 		e.release()
 		switch {
 		case err == nil:
@@ -168,7 +178,6 @@ func (e *Engine) execute(batch []*request) {
 			batch = batch[len(outcomes):]
 			failed, conflicts = 0, 0
 		case errors.Is(err, journal.ErrConflict):
-			pause(conflicts)
 			conflicts++
 		default:
 			failed++
@@ -208,10 +217,11 @@ func answerAll(batch []*request, err error) {
 	}
 }
 
-// pause waits after repeated conflicts, for a random time that grows with their number.
+// pause waits after repeated conflicts, for a random time that grows with their number. The log must be read after it and not before: others append
+// in the meantime, and a process that decides on what it knew before the pause loses again, for seconds if there are eight of them.
 func pause(conflicts int) {
-	if conflicts > 0 {
-		time.Sleep(rand.N(time.Millisecond << min(conflicts, 5)))
+	if conflicts > 1 {
+		time.Sleep(rand.N(time.Millisecond << min(conflicts-1, 6)))
 	}
 }
 
@@ -311,7 +321,7 @@ func (e *Engine) store(expected uint64, events []signalbox.Event) error {
 // afterFailure determines the outcome of a failed append. The caller has the turn.
 func (e *Engine) afterFailure(err error, events []signalbox.Event) error {
 	if errors.Is(err, journal.ErrConflict) {
-		return e.afterConflict()
+		return err
 	}
 	if errors.Is(err, journal.ErrNotStored) || len(events) == 0 {
 		// A journal does not store events that continue another history than its own.
@@ -346,15 +356,12 @@ type unclearAppend struct {
 func (e *unclearAppend) Error() string { return e.err.Error() }
 func (e *unclearAppend) Unwrap() error { return e.err }
 
-// afterConflict reads the events of the faster process. It returns ErrConflict if the requests must be decided again.
-func (e *Engine) afterConflict() error {
-	seq := e.state.Seq()
-	err := e.catchUp(e.life)
-	if err == nil && e.state.Seq() == seq {
+// afterConflict reads the events that other processes have appended after the event outdated. It reads only once: a log that others append to all
+// the time has no end. The caller has the turn.
+func (e *Engine) afterConflict(outdated uint64) error {
+	_, err := e.readNext(e.life)
+	if err == nil && e.state.Seq() == outdated {
 		err = e.checkLength(e.life)
 	}
-	if err != nil {
-		return err
-	}
-	return journal.ErrConflict
+	return err
 }
