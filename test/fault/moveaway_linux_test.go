@@ -35,10 +35,13 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 	late := startHost(t, others[1], "worker", "--roles", "ci", "--plain") // another process runs the node, which changes nothing
 	late.await(t, "only running the node of this machine: ")
 	late.interrupt(t)
+	late = startHost(t, others[1], "worker", "--roles", "ci", "--plain")
+	late.await(t, "only running the node of this machine: ")
 	a.must(t, "work", "open", "three")
 
 	a.must(t, "ledger", "migrate", "--to", "cluster")
 	log.await(t, "the ledger is back in the cluster")
+	late.await(t, "the ledger is back in the cluster")
 	for i, s := range others {
 		s.must(t, "work", "open", fmt.Sprintf("back-%d", i))
 	}

@@ -70,6 +70,10 @@ func (l *Ledger) awaitLedger(ctx context.Context, j journal.Journal, address str
 			moved, err = l.movedAway(ctx, j, head)
 		}
 		empty := err == nil && head == 0
+		if err == nil && !empty && moved == nil && l.away != nil {
+			l.away = nil
+			l.options.Log.Warn("the ledger is back in the cluster: continuing")
+		}
 		if !empty && moved == nil && !errors.Is(err, errIncomplete) || ctx.Err() != nil || empty && time.Since(started) >= patience && l.remembers() {
 			return err
 		}
@@ -118,7 +122,6 @@ func (b *Box) Resume(ctx context.Context, moved error) error {
 		return err
 	}
 	b.memory = nil
-	b.options.Log.Warn("the ledger is back in the cluster: continuing")
 	return b.whenAvailable(ctx, func() error {
 		e, memory, err := b.openEngine(ctx)
 		if err == nil {
