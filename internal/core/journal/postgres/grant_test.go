@@ -246,3 +246,32 @@ func TestForgedFirstEvent(t *testing.T) {
 		}
 	}
 }
+
+// The functions run as the owner. A type of the caller must not take the place of one of the database: its checks would run as the owner, too.
+func TestWorkerCannotRunAsOwner(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	worker := newRole(t)
+	must(t, j.Grant(t.Context(), worker, Work))
+	for _, statement := range []string{
+		"SELECT BOX.append_event(1, 'x', 5, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
+		"SELECT BOX.append_events(1, 'x', 5, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[sha256('x')], ARRAY[sha256('x')])",
+		"SELECT BOX.fence_append('x', 5)",
+	} {
+		conn, err := pgx.Connect(t.Context(), as(t, worker)) // a connection compiles each function once
+		must(t, err)
+		defer conn.Close(t.Context())
+		for _, prepare := range []string{
+			"CREATE FUNCTION pg_temp.run(anyelement) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'code of the caller runs as %', current_user; END$$",
+			"CREATE DOMAIN pg_temp.bytea AS pg_catalog.bytea CHECK (pg_temp.run(VALUE))",
+			"CREATE DOMAIN pg_temp.int4 AS pg_catalog.int4 CHECK (pg_temp.run(VALUE))",
+			"SET search_path = pg_temp, pg_catalog",
+		} {
+			_, err := conn.Exec(t.Context(), prepare)
+			must(t, err)
+		}
+		if _, err := conn.Exec(t.Context(), j.sql(statement)); err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}

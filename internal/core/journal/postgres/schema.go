@@ -82,7 +82,7 @@ CREATE FUNCTION BOX.append_events(program integer, attempt bytea, expected bigin
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
 	n integer := pg_catalog.cardinality(hashes);
-	continues bytea := prevs[1];
+	continues pg_catalog.bytea := prevs[1]; -- without the schema, it could be a type of the caller, whose checks would run as the owner
 BEGIN
 	` + beforeAppend + `
 	IF ` + mayAppend + ` AND prevs[2:n] = hashes[1:n-1] AND array_lower(hashes, 1) = 1 THEN
