@@ -207,12 +207,11 @@ func (s *Server) Reload() error { return s.run("pg_ctl", "-D", s.data, "reload")
 
 // Restart starts the server, after it was shut down or killed, and waits until it answers.
 func (s *Server) Restart() error {
-	for try := 0; ; try++ {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := s.startOnce()
-		if err == nil || try == 10 || !strings.Contains(err.Error(), "still in use") {
+		if err == nil || time.Now().After(end) || !strings.Contains(err.Error(), "still in use") { // by killed processes, which are not gone at once
 			return err
 		}
-		time.Sleep(50 * time.Millisecond) // killed processes are not gone at once
 	}
 }
 
