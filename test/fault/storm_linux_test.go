@@ -56,7 +56,9 @@ func newStorm(t *testing.T, team *team) *storm {
 			return team.machines[i].plug, []int{i}
 		}},
 		{"kill a client", func() (func(), []int) {
-			s.clients[s.random.IntN(len(s.clients))].cmd.Process.Kill()
+			c := s.clients[s.random.IntN(len(s.clients))]
+			c.cmd.Process.Kill()
+			<-c.done // so that replaceDead sees it
 			return func() {}, nil
 		}},
 		{"pause a client", func() (func(), []int) {
