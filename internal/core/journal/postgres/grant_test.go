@@ -205,7 +205,7 @@ func TestStrangerCannotLock(t *testing.T) {
 	if blocked {
 		t.Error("a reader may lock the table format")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	must(t, j.Append(ctx, 0, []signalbox.Event{event(1)}))
 }
