@@ -295,6 +295,9 @@ func cutUser(journal string) (without, user string, parameters []string) {
 	var others []string
 	for _, parameter := range strings.Split(query, "&") {
 		name, _, _ := strings.Cut(parameter, "=")
+		if decoded, err := url.QueryUnescape(name); err == nil {
+			name = decoded
+		}
 		switch name {
 		case "":
 		case "user", "credentials": // of PostgreSQL, where it counts before the one in front of the servers, and of NATS

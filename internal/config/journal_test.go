@@ -200,6 +200,7 @@ func TestWithUserOf(t *testing.T) {
 		{"postgres://ann@db", "postgres://worker:secret@db/old", "postgres://worker@db"},
 		{"nats://a:4222,b:4222/shop?credentials=ann.creds", "nats://a:4222/old?credentials=worker.creds", "nats://a:4222,b:4222/shop?credentials=worker.creds"},
 		{"nats://ann@a:4222/shop?ca=ca.pem", "tls://worker@a:4222/old", "nats://worker@a:4222/shop?ca=ca.pem"},
+		{"postgres://db/shop?%75ser=ann", "postgres://worker@db/old", "postgres://worker@db/shop"},
 		{JournalCluster, moved, JournalCluster},
 	} {
 		if got := WithUserOf(tt.journal, tt.own); got != tt.want {
