@@ -53,7 +53,7 @@ func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 	}
 }
 
-// isReported reports whether an error is one that the engine logs, or with which the run ends, so that nobody else needs to log it.
+// isReported reports whether an error is one that the engine logs, or with which the run ends, so it is not logged again.
 func isReported(err error) bool {
 	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved)
 }

@@ -2,10 +2,8 @@ package crew
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -17,7 +15,7 @@ func (s *session) renewLease(ctx context.Context) {
 		lost: s.loseLease,
 		renew: func(ctx context.Context) (time.Time, error) {
 			answer, err := s.crew.box.Engine.Do(ctx, rules.Renew{Work: s.work, Session: s.id, Epoch: s.epoch, TTL: ttl})
-			if err != nil && !isRefusal(err) && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
+			if err != nil && !isRefusal(err) && ctx.Err() == nil && !isReported(err) {
 				s.crew.log.Warn("cannot renew a lease; retrying", "work", s.work, "error", err)
 			}
 			if err != nil {

@@ -2,12 +2,10 @@ package crew
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
@@ -64,7 +62,7 @@ func (c *Crew) watchPeers(ctx context.Context) {
 			agent.WaitForExit(c.file(agent.RegisterFolder), peer)
 			retryUntil(ctx, c.opts.delays.retry, func() bool {
 				err := c.reapOrphans(ctx)
-				if err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
+				if err != nil && ctx.Err() == nil && !isReported(err) {
 					c.log.Warn("cannot release the work of a crew that ended; trying again", "crew", peer, "error", err)
 				}
 				return err == nil

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/prompts"
@@ -64,7 +63,7 @@ func (c *Crew) lookAtRequests(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
+		if err != nil && !isReported(err) {
 			c.warnOnce(fmt.Sprintf("cannot look at the pull request of %s: %s", w.ID, detail(err)))
 		}
 	}

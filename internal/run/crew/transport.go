@@ -9,7 +9,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
 )
@@ -72,7 +71,7 @@ func (c *Crew) findTransport(ctx context.Context) error {
 
 // repair restores what other machines cannot obtain. A failure is only logged, and the work continues without it.
 func (c *Crew) repair(ctx context.Context) {
-	if err := c.transport.repair(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, journal.ErrUnavailable) { // which the engine reports
+	if err := c.transport.repair(ctx); err != nil && ctx.Err() == nil && !isReported(err) {
 		c.warnOnce("cannot repair what other machines need; trying again: " + detail(err))
 	}
 }
