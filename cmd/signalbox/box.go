@@ -165,14 +165,20 @@ func withOpened[B io.Closer](ctx context.Context, p *program, f boxFlag, open fu
 		return err
 	}
 	b, err := open(ctx, dir, o)
-	switch {
-	case ctx.Err() != nil && errors.Is(err, context.Canceled): // it waited, for example for the other machines of a cluster
-		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted before the ledger was open")}
-	case err != nil:
-		return err
+	if err != nil {
+		return explainOpening(ctx, err)
 	}
 	defer b.Close()
 	return do(b)
+}
+
+// explainOpening returns the error of opening a box. If the user has interrupted it while it waited, for example for the other machines of a cluster, the
+// ledger is not to blame.
+func explainOpening(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted before the ledger was open")}
+	}
+	return err
 }
 
 // sign signs what a command wrote, if the key is on this host. A failure is only a warning, because the command has succeeded.

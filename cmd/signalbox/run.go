@@ -223,7 +223,7 @@ func (r *run) run(p *program) error {
 	o.Load = func(context.Context, string) (*config.Config, error) { return r.settings, nil }
 	b, err := box.Open(ctx, r.dir, o)
 	if err != nil {
-		return err
+		return explainOpening(ctx, err)
 	}
 	defer b.Close()
 	from := b.Engine.Tail().Seq

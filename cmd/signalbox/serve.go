@@ -111,7 +111,8 @@ func withPort(address string, listened net.Addr) string {
 func (p *program) openHosted(ctx context.Context, f boxFlag) (*box.Box, error) {
 	options := p.workOptions(f)
 	options.Host = true
-	return box.Open(ctx, string(f.Box), options)
+	b, err := box.Open(ctx, string(f.Box), options)
+	return b, explainOpening(ctx, err)
 }
 
 // web serves a box over HTTP.

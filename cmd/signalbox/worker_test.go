@@ -81,7 +81,10 @@ func TestInterruptedOpening(t *testing.T) {
 		return nil, fmt.Errorf("%w: no leader", ctx.Err())
 	}
 	err := withOpened(ctx, p, boxFlag{Box: nonEmpty(b.dir)}, open, &box.Options{}, func(*box.Box) error { return nil })
-	if signalbox.CodeOf(err) != signalbox.CodeInterrupted || strings.Contains(err.Error(), "leader") {
-		t.Errorf("error %v", err)
+	_, served := p.openHosted(ctx, boxFlag{Box: nonEmpty(b.dir)})
+	for command, err := range map[string]error{"worker": err, "serve": served} {
+		if signalbox.CodeOf(err) != signalbox.CodeInterrupted || strings.Contains(err.Error(), "leader") {
+			t.Errorf("%s: error %v", command, err)
+		}
 	}
 }
