@@ -236,6 +236,29 @@ func TestAppendAfterLostEvent(t *testing.T) {
 	}
 }
 
+// A server that has just become the leader may not know the stream yet. If it stays unknown, it was deleted.
+func TestUnknownStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &Journal{opts: Options{patience: time.Minute}}
+		unknown := &jetstream.APIError{Code: 404, ErrorCode: jetstream.JSErrCodeStreamNotFound, Description: "stream not found"}
+		calls := 0
+		err := j.retry(t.Context(), func() error {
+			if calls++; calls < 3 {
+				return unknown
+			}
+			return nil
+		})
+		if err != nil || calls != 3 {
+			t.Errorf("known in the end, after %d calls: %v", calls, err)
+		}
+		began := time.Now()
+		err = j.retry(t.Context(), func() error { return unknown })
+		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "was deleted") || took < unknownFor || took > 2*unknownFor {
+			t.Errorf("deleted: after %v, %v", took, err)
+		}
+	})
+}
+
 // What was seen long ago, or by a call that began before the connection broke, is not trusted.
 func TestLastKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -167,24 +167,36 @@ const (
 	maxPause   = 400 * time.Millisecond
 	// deposedFor is how long a server can believe to be the leader after it was replaced: it stops after 10 seconds without a majority.
 	deposedFor = 12 * time.Second
+	// unknownFor is how long a server that has just become the leader may not know a stream that was created a moment ago.
+	unknownFor = 3 * time.Second
 )
 
 // retry calls f, with increasing pauses, until it succeeds, fails for good, or patience ends.
 func (j *Journal) retry(ctx context.Context, f func() error) error {
 	end := time.Now().Add(j.opts.patience)
-	var missing time.Time // since when an event is
+	var missing time.Time // since when an event is, or the stream
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		err := f()
-		if !errors.Is(err, errMissing) {
+		var tolerance time.Duration
+		switch {
+		case errors.Is(err, errMissing):
+			tolerance = deposedFor
+		case apiCode(err) == jetstream.JSErrCodeStreamNotFound:
+			tolerance = unknownFor
+		}
+		if tolerance == 0 {
 			missing = time.Time{}
 		} else if missing.IsZero() {
 			missing = time.Now()
 		}
 		switch {
-		case err == nil || !temporary(err) || ctx.Err() != nil:
+		case err == nil || !temporary(err) && tolerance == 0 || ctx.Err() != nil:
 			return explain(err)
-		case !missing.IsZero() && time.Since(missing) > min(deposedFor, j.opts.patience/2):
-			return damaged(err)
+		case tolerance > 0 && time.Since(missing) > min(tolerance, j.opts.patience/2):
+			if errors.Is(err, errMissing) {
+				err = damaged(err)
+			}
+			return explain(err)
 		case time.Now().After(end):
 			return j.unavailable(err)
 		case !errors.Is(err, errPending):
