@@ -71,9 +71,9 @@ func compareMachineAppends(name, rival string, db database, s settings) error {
 	cases := []appendCase{
 		{rival + ", 100 events at once", 100, 10, 0, 0, 0, db.bare},
 		{"journal, 100 events an append", 100, 10, 0, 0, goalMachines, openJournalStore},
-		{rival + ", one event", 1, 200, 0, 2, 0, db.bare},
-		{"journal, one event an append", 1, 200, 0, 2, goalMachines, openJournalStore},
-		{"engine, one caller, one event a command", 1, 200, 1, 2, 0, openEngineStore},
+		{rival + ", one event", 1, 1000, 0, 2, 0, db.bare},
+		{"journal, one event an append", 1, 1000, 0, 2, goalMachines, openJournalStore},
+		{"engine, one caller, one event a command", 1, 1000, 1, 2, 0, openEngineStore},
 		{fmt.Sprintf("engine, %d callers", callers), 16 * callers, 1, 1, 4, 0, openEngineStore},
 	}
 	return raceAppends("Durable append to "+name, cases, shortRounds*s.rounds, func(i int) (string, error) { return db.place(fmt.Sprintf("append_%d", i)), nil })
