@@ -59,16 +59,13 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 // servedAt waits until the box of a machine is served, and returns where.
 func servedAt(t testing.TB, s *site) string {
 	t.Helper()
-	for {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
 		if address, err := os.ReadFile(s.file("serve.address")); err == nil {
 			return string(address)
 		}
-		select {
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
-		case <-time.After(20 * time.Millisecond):
-		}
 	}
+	t.Fatal("the box is not served")
+	return ""
 }
 
 // hostLog is a process that runs for long, and what it prints.
@@ -111,13 +108,14 @@ func (h *hostLog) read(t testing.TB) string {
 // await waits until the process has printed a text. It must not end.
 func (h *hostLog) await(t testing.TB, text string) {
 	t.Helper()
-	for !strings.Contains(h.read(t), text) {
+	for began := time.Now(); !strings.Contains(h.read(t), text); {
 		select {
 		case <-h.done:
 			t.Fatalf("%v ended, and did not print %q", h.cmd.Args, text)
-		case <-t.Context().Done():
-			t.Fatal(t.Context().Err())
 		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%v does not print %q", h.cmd.Args, text)
 		}
 	}
 }

@@ -244,15 +244,14 @@ on developer T1 attempt 1:
 	r := s.beginIn(b, Options{Stay: true, Actor: "first"})
 	s.awaitFile(filepath.Join(b.Dir, TreesFolder, "T1", "cut.txt"))
 	line.pull(false)
-	var lost *rules.Work
-	b.Engine.View(func(state *rules.State) { lost, _ = state.Work("T1") })
+	lost := all[rules.LeaseGranted](s, "T1")[0]
 	s.await("the agent has ended", func() bool { return len(r.crew.runningSessions()) == 0 }) // without the ledger: its lease is all that it knows
 	if o := s.beginIn(s.box, Options{Actor: "second"}).end(); o.Standing != rules.StandingComplete {
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
 	}
 	s.wantCompleted("T1")
 	line.plugIn()
-	_, err := b.Engine.Do(t.Context(), rules.ReportSignal{Session: lost.Lease.Session, Epoch: lost.Lease.Epoch, Signal: signalbox.NameReadyForReview, Named: "T1"})
+	_, err := b.Engine.Do(t.Context(), rules.ReportSignal{Session: lost.Session, Epoch: lost.Seq, Signal: signalbox.NameReadyForReview, Named: "T1"})
 	if refused := (*rules.RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != signalbox.ReasonStaleLease {
 		t.Errorf("a late signal: error %v, want a stale lease", err)
 	}
