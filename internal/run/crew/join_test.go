@@ -129,7 +129,7 @@ func (s *stage) testRefusedJoins(joined string, opts *box.Options) {
 		{"a folder with a box", joined, s.invite(), "a box already exists", signalbox.CodeFailed},
 		{"a folder with files", filepath.Join(s.dir, "full"), s.invite(), "is not a clone", signalbox.CodeFailed},
 		{"another repository", filepath.Join(s.dir, "unrelated"), s.invite(), "does not have the commit", signalbox.CodeFailed},
-		{"another box", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Box = "box-other" }), "is that of " + s.box.ID(), signalbox.CodeUnverified},
+		{"another box", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Box = "box-other" }), "belongs to " + s.box.ID(), signalbox.CodeUnverified},
 		{"a forged checkpoint", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Checkpoint = []byte("forged\n1\nx\n") }), "checkpoint", signalbox.CodeUnverified},
 		{"no such ledger", filepath.Join(s.dir, "new"), changed(func(i *box.Invitation) { i.Journal += "&schema=other" }), "", signalbox.CodeUnverified},
 	} {
