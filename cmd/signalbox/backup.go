@@ -127,7 +127,7 @@ func orInterrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
+	return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
 }
 
 // formatBytes formats a size.

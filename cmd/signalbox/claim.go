@@ -25,7 +25,7 @@ type workClaimCommand struct {
 func (workClaimCommand) Help() string {
 	return `Takes the lease of a work item and prints it. You need the epoch to renew, release or exit. The secret is for an agent that uses the lease itself: over MCP, or in a process with SIGNALBOX_SESSION and SIGNALBOX_SECRET set. It is not stored, so it cannot be shown again; without it, you can still use the lease as the operator. Only one session at a time holds a work item; if another session holds it, the exit status is 4. Which role may claim depends on the phase. A lease that is not renewed in time expires, and the work can be claimed again.
 
---next claims the work item in the latest phase, and among those the one that was opened first. If there is none, the exit status is 3, unless --wait makes the command wait.
+--next claims the work item in the latest phase, and among those the one that was opened first. If there is none, the exit status is 3, unless --wait makes the command wait. If you interrupt it then, nothing is claimed, and the exit status is 130.
 
 Examples:
 
@@ -95,8 +95,8 @@ func (c *workClaimCommand) Run(p *program) error {
 		}
 		return c.print(p, claimed)
 	})
-	if errors.Is(err, context.Canceled) {
-		return errors.New("interrupted while waiting for work")
+	if errors.Is(err, context.Canceled) || signalbox.CodeOf(err) == signalbox.CodeInterrupted {
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted while waiting for work")}
 	}
 	return err
 }

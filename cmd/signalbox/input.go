@@ -114,7 +114,7 @@ func (p *program) readHidden(terminal *os.File, note string, limit int64) ([]byt
 	defer fmt.Fprintln(p.stderr) // the end of the line was not shown either
 	select {
 	case <-ctx.Done():
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted")}
+		return nil, &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted")}
 	case got := <-read:
 		return got.line, got.err
 	}

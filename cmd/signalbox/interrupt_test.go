@@ -36,7 +36,7 @@ func interrupted(t *testing.T, p *program) (status int) {
 func TestInterruptEndsAWait(t *testing.T) {
 	b := newTestBox(t)
 	p, stdout, stderr := b.program("work", "claim", "--next", "--wait", "--role=developer")
-	if status := interrupted(t, p); status != 1 || stdout.Len() > 0 || stderr.String() != "signalbox: interrupted while waiting for work\n" {
+	if status := interrupted(t, p); status != 130 || stdout.Len() > 0 || stderr.String() != "signalbox: interrupted while waiting for work\n" {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
 	b.must("work", "open", "t1")

@@ -118,7 +118,7 @@ func (c *joinCommand) Run(p *program) error {
 	options.Connect = nil // the user has named the address with the token
 	joined, err := crew.Join(ctx, cmp.Or(c.Dir, "."), invitation, options)
 	if err != nil {
-		return err
+		return orInterrupted(ctx, err)
 	}
 	p.rememberPlaces(joined.Box, false, nil)
 	if c.JSON {

@@ -15,7 +15,7 @@ func TestJoinHidesToken(t *testing.T) {
 	}{
 		"a line":        {token + "\n", "the invitation is damaged", 2},
 		"the end":       {token + "\x04\x04", "the invitation is damaged", 2},
-		"interrupted":   {token + "\x03", "interrupted", 1},
+		"interrupted":   {token + "\x03", "interrupted", 130},
 		"nothing typed": {"\n", "this is not an invitation", 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,7 +69,7 @@ func (c *ledgerMigrateCommand) Run(p *program) error {
 		p.rememberPlaces(dir, known, err)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it stopped"}
+		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it stopped"}
 	}
 	if err != nil {
 		return err

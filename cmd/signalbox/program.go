@@ -106,7 +106,7 @@ type commands struct {
 
 const description = `signalbox runs coding agents unattended. Give it a plan: agents develop, review and audit each task, signalbox runs your checks itself, merges what passes, asks you what only you can decide, and records everything on a tamper-evident ledger.
 
-Exit status: 0 success, 1 failed or refused, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed; run and demo: 0 complete, 1 stuck, 130 interrupted; tree run: 0 success, 1 failure, 130 interrupted.
+Exit status: 0 success, 1 failed or refused, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed, 130 interrupted; run and demo: 0 complete, 1 stuck; tree run: 0 success, 1 failure.
 
 Examples:
 
