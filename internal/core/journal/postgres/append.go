@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ import (
 // attempt is an append that was sent to the database. Until it is settled, it may still be stored: a server that was paused, or a network that was
 // slow, may deliver it much later.
 type attempt struct {
-	token []byte
+	fence int64  // that it knows
 	last  uint64 // the sequence number of the last event
 	hash  signalbox.Hash
 }
@@ -64,9 +63,12 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 			if err := j.settle(ctx); err != nil {
 				return err
 			}
-			a := attempt{token: make([]byte, 16), last: events[len(events)-1].Seq, hash: events[len(events)-1].Hash}
-			rand.Read(a.token) // never fails
-			sent, err := j.send(ctx, a, expected, events)
+			a := attempt{last: events[len(events)-1].Seq, hash: events[len(events)-1].Hash}
+			sent, err := false, errFenced
+			for errors.Is(err, errFenced) { // the answer has the present fence
+				a.fence = j.fence.Load()
+				sent, err = j.send(ctx, a, expected, events)
+			}
 			if err == nil || !sent || neverStored(err) {
 				return err
 			}
@@ -105,7 +107,7 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	warnings := warningsOf(conn.Conn().PgConn())
 	warnings.last = nil
 	var refusal []byte
-	args := append([]any{j.opts.program(), a.token, int64(expected)}, arguments(events)...)
+	args := append([]any{j.opts.program(), a.fence, int64(expected)}, arguments(events)...)
 	statement := j.appendOne
 	if len(events) > 1 {
 		statement = j.appendMany
@@ -115,7 +117,7 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	case err != nil:
 		return true, err
 	case refusal != nil:
-		return false, refused(refusal, expected, events)
+		return false, j.refused(refusal, expected, events)
 	case warnings.last != nil:
 		// An administrator has made the server not wait for its replica. Settling the attempt waits for the replica again.
 		return true, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
@@ -123,12 +125,16 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	return true, nil
 }
 
+// errFenced means that an append was refused because it does not know the present fence.
+var errFenced = errors.New("the append was given up before it arrived")
+
 // refused returns the error of an append that was not stored, from what the function refusal of the database returned.
-func refused(refusal []byte, expected uint64, events []signalbox.Event) error {
+func (j *Journal) refused(refusal []byte, expected uint64, events []signalbox.Event) error {
 	var head signalbox.Hash
 	switch len(refusal) {
-	case 0: // a token is used once: this cannot happen
-		return errors.New("the append was given up before it arrived")
+	case 8:
+		j.fence.Store(int64(binary.BigEndian.Uint64(refusal)))
+		return errFenced
 	case 8 + len(head):
 		copy(head[:], refusal[8:])
 		if err := driver.CheckNext(binary.BigEndian.Uint64(refusal), head, expected, events); err != nil {
@@ -223,7 +229,7 @@ func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err er
 	warnings := warningsOf(conn.Conn().PgConn())
 	warnings.last = nil
 	var hash []byte
-	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_append($1, $2)"), a.token, int64(a.last)).Scan(&hash); err != nil {
+	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_appends($1)"), int64(a.last)).Scan(&hash); err != nil {
 		return false, err
 	}
 	if warnings.last != nil {
@@ -231,6 +237,6 @@ func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err er
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.attempts = slices.DeleteFunc(j.attempts, func(other attempt) bool { return bytes.Equal(other.token, a.token) })
+	j.attempts = slices.DeleteFunc(j.attempts, func(other attempt) bool { return other == a })
 	return bytes.Equal(hash, a.hash[:]), nil
 }

@@ -32,7 +32,7 @@ var grants = map[Rights][]string{
 		"GRANT SELECT ON ALL TABLES IN SCHEMA BOX TO",
 	},
 	Work: {
-		"GRANT EXECUTE ON FUNCTION BOX.append_event, BOX.append_events, BOX.fence_append TO",
+		"GRANT EXECUTE ON FUNCTION BOX.append_event, BOX.append_events, BOX.fence_appends TO",
 		"GRANT INSERT ON BOX.blobs, BOX.blob_pieces TO",
 	},
 }

@@ -68,7 +68,7 @@ func TestGrant(t *testing.T) {
 			return err
 		},
 		"put":           func(j *Journal) error { _, err := j.PutBlob(t.Context(), strings.NewReader("new")); return err },
-		"settle append": func(j *Journal) error { _, err := j.settleOne(t.Context(), attempt{token: []byte("t")}); return err },
+		"settle append": func(j *Journal) error { _, err := j.settleOne(t.Context(), attempt{}); return err },
 	} {
 		if err := write(forWorker); err != nil {
 			t.Errorf("%s by a worker: %v", name, err)
@@ -93,8 +93,8 @@ func TestGrant(t *testing.T) {
 	}
 
 	forgeries := []string{
-		"SELECT BOX.append_event(1, 'x', %d, 1, 'x', 'x', 'x', 'x', 'x', decode('%s','hex'), sha256('x'))",
-		"SELECT BOX.append_events(1, 'x', %d, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[decode('%s','hex')], ARRAY[sha256('x')])",
+		"SELECT BOX.append_event(1, (SELECT fence FROM BOX.format), %d, 1, 'x', 'x', 'x', 'x', 'x', decode('%s','hex'), sha256('x'))",
+		"SELECT BOX.append_events(1, (SELECT fence FROM BOX.format), %d, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[decode('%s','hex')], ARRAY[sha256('x')])",
 	}
 	for _, user := range []string{worker, reader} {
 		conn, err := pgx.Connect(t.Context(), as(t, user))
@@ -105,8 +105,8 @@ func TestGrant(t *testing.T) {
 			"INSERT INTO BOX.events VALUES (100, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
 			"ALTER TABLE BOX.events DISABLE TRIGGER ALL", "DROP TRIGGER events_are_never_changed ON BOX.events", "SET session_replication_role = replica",
 			"CREATE TABLE BOX.more (x int)", "CREATE OR REPLACE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-			"UPDATE BOX.format SET version = 2", "DELETE FROM BOX.fences", "UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
-			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1, 'x')", "GRANT UPDATE ON BOX.events TO " + user,
+			"UPDATE BOX.format SET version = 2", "UPDATE BOX.format SET fence = 0", "UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
+			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1, 0)", "GRANT UPDATE ON BOX.events TO " + user,
 		} {
 			tag, err := conn.Exec(t.Context(), owned.sql(statement))
 			if err == nil && !(strings.HasPrefix(statement, "GRANT") && tag.String() == "GRANT") {
@@ -124,12 +124,12 @@ func TestGrant(t *testing.T) {
 		testForgedEvents(t, conn, owned, seq)
 		for _, forgery := range forgeries {
 			for name, statement := range map[string]string{
-				"after a gap":            fmt.Sprintf(forgery, 100, strings.Repeat("00", 32)),
+				"after a gap":            fmt.Sprintf(forgery, 100, event(seq).Hash),
 				"over an event":          fmt.Sprintf(forgery, 0, strings.Repeat("00", 32)),
 				"that continues nothing": fmt.Sprintf(forgery, seq, strings.Repeat("77", 32)),
 			} {
 				var refusal []byte
-				if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&refusal); err != nil || refusal == nil {
+				if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&refusal); err != nil || len(refusal) <= 8 {
 					t.Errorf("an append %s: refusal %x, %v, after %s", name, refusal, err, statement)
 				}
 			}
@@ -146,8 +146,10 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 	t.Helper()
 	forged := func(name, statement string, fields []any) {
 		t.Helper()
+		var fence int64
+		must(t, conn.QueryRow(t.Context(), owner.sql("SELECT fence FROM BOX.format")).Scan(&fence))
 		var refusal []byte
-		if err := conn.QueryRow(t.Context(), statement, append([]any{1, []byte("forged"), int64(seq)}, fields...)...).Scan(&refusal); err == nil && refusal == nil {
+		if err := conn.QueryRow(t.Context(), statement, append([]any{1, fence, int64(seq)}, fields...)...).Scan(&refusal); err == nil && refusal == nil {
 			t.Errorf("%s: stored", name)
 		}
 	}
@@ -240,8 +242,8 @@ func TestForgedFirstEvent(t *testing.T) {
 			events = append(events, second)
 		}
 		var refusal []byte
-		err := j.pool.QueryRow(t.Context(), statement, append([]any{1, []byte("forged"), int64(0)}, arguments(events)...)...).Scan(&refusal)
-		if err != nil || refusal == nil {
+		err := j.pool.QueryRow(t.Context(), statement, append([]any{1, int64(0), int64(0)}, arguments(events)...)...).Scan(&refusal)
+		if err != nil || len(refusal) <= 8 {
 			t.Errorf("%s: refusal %x, %v", statement, refusal, err)
 		}
 	}
@@ -254,9 +256,9 @@ func TestWorkerCannotRunAsOwner(t *testing.T) {
 	worker := newRole(t)
 	must(t, j.Grant(t.Context(), worker, Work))
 	for _, statement := range []string{
-		"SELECT BOX.append_event(1, 'x', 5, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
-		"SELECT BOX.append_events(1, 'x', 5, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[sha256('x')], ARRAY[sha256('x')])",
-		"SELECT BOX.fence_append('x', 5)",
+		"SELECT BOX.append_event(1, 0, 5, 1, 'x', 'x', 'x', 'x', 'x', sha256('x'), sha256('x'))",
+		"SELECT BOX.append_events(1, 0, 5, '{1}', '{x}', '{x}', '{x}', '{x}', '{x}', ARRAY[sha256('x')], ARRAY[sha256('x')])",
+		"SELECT BOX.fence_appends(5)",
 	} {
 		conn, err := pgx.Connect(t.Context(), as(t, worker)) // a connection compiles each function once
 		must(t, err)

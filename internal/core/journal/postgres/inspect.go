@@ -186,7 +186,7 @@ func (j *Journal) inspectRights(ctx context.Context) ([]journal.Finding, error) 
 	}
 	var user string
 	var work bool
-	err = j.pool.QueryRow(ctx, "SELECT current_user::text, coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname = $1 AND proname IN ('append_event', 'append_events', 'fence_append')",
+	err = j.pool.QueryRow(ctx, "SELECT current_user::text, coalesce(bool_and(has_function_privilege(p.oid, 'EXECUTE')), false) FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace WHERE nspname = $1 AND proname IN ('append_event', 'append_events', 'fence_appends')",
 		j.opts.Schema).Scan(&user, &work)
 	if err != nil {
 		return nil, err

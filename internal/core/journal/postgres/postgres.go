@@ -1,9 +1,8 @@
 // Package postgres implements a log in a PostgreSQL database, for boxes that several machines share. Each box has a schema of its own, with
 // these tables:
 //
-//	format       the version of the tables
+//	format       the version of the tables, and the present fence
 //	events       the log; triggers refuse to change it
-//	fences       appends that were given up
 //	blobs        the digest of each blob, and the upload that has its bytes
 //	blob_pieces  the bytes of uploads
 //
@@ -11,8 +10,9 @@
 // the caller has read it: a primary key alone would allow gaps. Notifications wake watches on other machines. They are only a hint, sent after
 // the transaction, because NOTIFY makes the transactions of a database wait for each other; watches also poll.
 //
-// If the answer to an append is lost, the journal fences it: a statement under the same lock looks whether the events are stored, and makes the
-// database refuse them if they arrive later. Until that has succeeded, the journal reads nothing.
+// If the answer to an append is lost, the journal fences it: a statement under the same lock looks whether the events are stored, and increases the
+// number that an append must know, so that the database refuses them if they arrive later. Until that has succeeded, the journal reads nothing.
+// Appends of other processes that are refused too learn the new number and are sent again.
 package postgres
 
 import (
@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,6 +86,8 @@ type Journal struct {
 	notify chan uint64 // capacity 1: heads that others are to be notified of
 
 	uploading chan struct{} // capacity maxUploads: blobs that are being stored
+
+	fence atomic.Int64 // the newest that this process knows
 
 	mu       sync.Mutex
 	watching bool      // watchOthers runs; guarded by mu

@@ -34,7 +34,8 @@ const oldProgram = "SB001"
 // that does not continue the log. An append is one statement, which arrives as a whole before it takes the lock: other machines do not
 // wait for one that stops in the middle of sending it.
 const tables = `
-CREATE TABLE BOX.format (version integer NOT NULL, oldest integer NOT NULL);
+-- An append that does not know the present fence is refused.
+CREATE TABLE BOX.format (version integer NOT NULL, oldest integer NOT NULL, fence bigint NOT NULL DEFAULT 0);
 CREATE UNIQUE INDEX format_has_one_row ON BOX.format ((true));
 
 CREATE TABLE BOX.events (
@@ -58,12 +59,9 @@ END $$;
 CREATE TRIGGER events_are_never_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON BOX.events
 	FOR EACH STATEMENT EXECUTE FUNCTION BOX.refuse_change();
 
--- The appends that must not be stored when they arrive late.
-CREATE TABLE BOX.fences (token bytea PRIMARY KEY, time timestamptz NOT NULL DEFAULT now());
-
 -- append_event appends an event to the log if that ends with the event expected, which the event continues. It returns NULL if the event is stored,
 -- and otherwise what refusal returns. Each statement of the function takes about as long as inserting a row, so there are few.
-CREATE FUNCTION BOX.append_event(program integer, attempt bytea, expected bigint, new_time bigint, new_type bytea, new_work bytea, new_session bytea,
+CREATE FUNCTION BOX.append_event(program integer, known_fence bigint, expected bigint, new_time bigint, new_type bytea, new_work bytea, new_session bytea,
 	new_actor bytea, new_data bytea, continues bytea, new_hash bytea) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
@@ -73,11 +71,11 @@ BEGIN
 	IF FOUND THEN
 		RETURN NULL;
 	END IF;
-	RETURN BOX.refusal(program, attempt);
+	RETURN BOX.refusal(program, known_fence);
 END $$;
 
 -- append_events is append_event for several events, of which each continues the previous one.
-CREATE FUNCTION BOX.append_events(program integer, attempt bytea, expected bigint, times bigint[], types bytea[], works bytea[],
+CREATE FUNCTION BOX.append_events(program integer, known_fence bigint, expected bigint, times bigint[], types bytea[], works bytea[],
 	sessions bytea[], actors bytea[], datas bytea[], prevs bytea[], hashes bytea[]) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
@@ -92,33 +90,32 @@ BEGIN
 			AS u(time, type, work, session, actor, data, prev, hash, number);
 		RETURN NULL;
 	END IF;
-	RETURN BOX.refusal(program, attempt);
+	RETURN BOX.refusal(program, known_fence);
 END $$;
 
--- refusal says why an append was not stored: because the log has another end, whose number and hash it returns, or, if it returns nothing, because
--- the append was given up.
-CREATE FUNCTION BOX.refusal(program integer, attempt bytea) RETURNS bytea
+-- refusal says why an append was not stored. It returns the present fence if the append did not know it, and otherwise the number and the hash of
+-- the event with which the log ends.
+CREATE FUNCTION BOX.refusal(program integer, known_fence bigint) RETURNS bytea
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	needed integer := (SELECT oldest FROM BOX.format);
+	found BOX.format := (SELECT f FROM BOX.format f);
 BEGIN
-	IF needed > program THEN
-		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', needed, program USING ERRCODE = 'SB001';
+	IF found.oldest > program THEN
+		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', found.oldest, program USING ERRCODE = 'SB001';
 	END IF;
-	IF EXISTS (SELECT FROM BOX.fences WHERE token = attempt) THEN
-		RETURN '';
+	IF found.fence <> known_fence THEN
+		RETURN int8send(found.fence);
 	END IF;
 	RETURN coalesce((SELECT int8send(seq) || hash FROM BOX.events ORDER BY seq DESC LIMIT 1), int8send(0) || NOHASH);
 END $$;
 
--- fence_append makes sure that an append is not stored later, and returns the hash of the event that would be its last one, if that exists. It
--- always writes something, so that the server waits for its replicas, which then have that event too.
-CREATE FUNCTION BOX.fence_append(attempt bytea, last bigint) RETURNS bytea
+-- fence_appends makes sure that no append is stored later that was sent before, and returns the hash of the event last, if that exists. It
+-- writes something, so that the server waits for its replicas, which then have that event too.
+CREATE FUNCTION BOX.fence_appends(last bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	LOCK TABLE BOX.format IN EXCLUSIVE MODE;
-	DELETE FROM BOX.fences f WHERE f.time < now() - interval '7 days';
-	INSERT INTO BOX.fences (token) VALUES (attempt) ON CONFLICT (token) DO UPDATE SET time = now();
+	LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE;
+	UPDATE BOX.format SET fence = fence + 1;
 	RETURN (SELECT e.hash FROM BOX.events e WHERE e.seq = last);
 END $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA BOX FROM PUBLIC;
@@ -139,14 +136,15 @@ ALTER TABLE BOX.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 
 // beforeAppend is how the functions begin that append events. The names in them must mean those of pg_catalog, whatever the caller has set. To set that
 // for each call, with a clause of the function, would take longer than inserting an event. The lock allows one append at a time; only the owner
-// can take it in another way. The next statement sees what was committed before it began.
+// can take it in another way. A stronger mode would take much longer: for it, the server looks at the locks of all connections. The next statement
+// sees what was committed before it began.
 const beforeAppend = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
 		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 	END IF;
-	LOCK TABLE BOX.format IN EXCLUSIVE MODE;`
+	LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE;`
 
 // mayAppend is the condition of an append.
-const mayAppend = `(SELECT oldest FROM BOX.format) <= program AND NOT EXISTS (SELECT FROM BOX.fences WHERE token = attempt)
+const mayAppend = `(SELECT oldest <= program AND fence = known_fence FROM BOX.format)
 		AND coalesce((SELECT seq = expected AND hash = continues FROM BOX.events ORDER BY seq DESC LIMIT 1), expected = 0 AND continues = NOHASH)`
 
 // sql replaces the words in capital letters in a statement, such as BOX, which means the schema of the box.
@@ -186,7 +184,7 @@ func (j *Journal) migrate(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	if version.found > 0 {
-		if _, err := tx.Exec(ctx, j.sql("LOCK TABLE BOX.format IN EXCLUSIVE MODE")); err != nil {
+		if _, err := tx.Exec(ctx, j.sql("LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE")); err != nil {
 			return err
 		}
 	} else {
@@ -205,7 +203,7 @@ func (j *Journal) migrate(ctx context.Context, tx pgx.Tx) error {
 	if version.found >= j.opts.program() { // somebody else was faster
 		return nil
 	}
-	_, err = tx.Exec(ctx, j.sql("INSERT INTO BOX.format VALUES ($1, $2) ON CONFLICT ((true)) DO UPDATE SET version = $1, oldest = $2"),
+	_, err = tx.Exec(ctx, j.sql("INSERT INTO BOX.format (version, oldest) VALUES ($1, $2) ON CONFLICT ((true)) DO UPDATE SET version = $1, oldest = $2"),
 		j.opts.program(), j.opts.formats[j.opts.program()-1].oldest)
 	return err
 }
@@ -266,7 +264,7 @@ func (j *Journal) version(ctx context.Context, q queryer) (v version, err error)
 	for _, name := range names {
 		found[name] = true
 	}
-	for _, name := range []string{"format", "events", "fences", "blobs", "blob_pieces"} {
+	for _, name := range []string{"format", "events", "blobs", "blob_pieces"} {
 		if !found[name] {
 			return v, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the schema %s has tables, but not those of a ledger: %s is missing", j.opts.Schema, name),
 				Hint: "choose another schema, or restore this one from a backup"}

@@ -37,18 +37,18 @@ func TestMigration(t *testing.T) {
 	defer old.Close()
 	must(t, old.Grant(t.Context(), worker, Work))
 	must(t, appendEvent(t, old, 1))
-	wantVersion("1 1 5")
+	wantVersion("1 1 4")
 
 	_, err = open(worker, added)
 	if err == nil || !strings.Contains(err.Error(), "the tables have version 1, this program needs version 2, and only their owner "+owner) || signalbox.HintOf(err) == "" {
 		t.Errorf("a worker with a newer program: %v", err)
 	}
-	wantVersion("1 1 5")
+	wantVersion("1 1 4")
 
 	newer, err := open(owner, added)
 	must(t, err)
 	defer newer.Close()
-	wantVersion("2 1 6")
+	wantVersion("2 1 5")
 	must(t, appendEvent(t, old, 2)) // it still runs
 	again, err := open(worker, formats)
 	must(t, err)
@@ -58,7 +58,7 @@ func TestMigration(t *testing.T) {
 	newest, err := open(owner, incompatible)
 	must(t, err)
 	defer newest.Close()
-	wantVersion("3 3 7")
+	wantVersion("3 3 6")
 	must(t, appendEvent(t, newest, 4))
 	if err := appendEvent(t, old, 5); !errors.Is(err, journal.ErrNotStored) || !strings.Contains(err.Error(), "were changed for a newer version") {
 		t.Errorf("append of an old program: %v", err)
@@ -66,7 +66,7 @@ func TestMigration(t *testing.T) {
 	if _, err := open(owner, formats); err == nil || !strings.Contains(err.Error(), "the tables have version 3, and this program knows version 1") || signalbox.HintOf(err) == "" {
 		t.Errorf("open with an old program: %v", err)
 	}
-	wantVersion("3 3 7")
+	wantVersion("3 3 6")
 	if head, err := newest.Head(t.Context()); head != 4 || err != nil {
 		t.Errorf("head %d, %v", head, err)
 	}

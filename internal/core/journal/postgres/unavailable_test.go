@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"signalbox"
@@ -255,7 +256,8 @@ func TestConnectionsAreReset(t *testing.T) {
 	}
 }
 
-// An append whose outcome is unknown is refused when it arrives after somebody has read the log.
+// An append whose outcome is unknown is refused when it arrives after somebody has read the log. Later appends are stored, also those of a process that does
+// not know why.
 func TestLateAppend(t *testing.T) {
 	for name, read := range map[string]func(*Journal) error{
 		"read":   func(j *Journal) error { _, err := j.Read(t.Context(), 0, 1); return err },
@@ -263,9 +265,11 @@ func TestLateAppend(t *testing.T) {
 		"append": func(j *Journal) error { return j.Append(t.Context(), 0, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := openJournal(t, newSchema())
+			schema := newSchema()
+			j, other := openJournal(t, schema), openJournal(t, schema)
 			defer j.Close()
-			a := attempt{token: []byte("0123456789abcdef"), last: 1, hash: event(1).Hash}
+			defer other.Close()
+			a := attempt{last: 1, hash: event(1).Hash}
 			j.remember(a)
 			must(t, read(j))
 			if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent || err == nil {
@@ -275,9 +279,52 @@ func TestLateAppend(t *testing.T) {
 				t.Errorf("head %d, %v", head, err)
 			}
 			must(t, appendEvent(t, j, 1))
-			if stored, err := j.settleOne(t.Context(), attempt{token: []byte("other"), last: 1, hash: event(1).Hash}); !stored || err != nil {
+			if stored, err := j.settleOne(t.Context(), attempt{last: 1, hash: event(1).Hash}); !stored || err != nil {
 				t.Errorf("stored %v, %v", stored, err)
 			}
+			must(t, appendEvent(t, other, 2))
+		})
+	}
+}
+
+// Whoever wants to know what became of an append waits until it is either stored or rolled back.
+func TestAppendInProgress(t *testing.T) {
+	server := shared.Need(t)
+	e := event(1)
+	for name, end := range map[string]func(pgx.Tx) error{
+		"rolled back": func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+		"stored":      func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := openJournal(t, newSchema())
+			defer j.Close()
+			tx, err := j.pool.Begin(t.Context())
+			must(t, err)
+			defer tx.Rollback(t.Context())
+			var refusal []byte
+			must(t, tx.QueryRow(t.Context(), j.appendOne, append([]any{j.opts.program(), j.fence.Load(), int64(0)}, arguments([]signalbox.Event{e})...)...).Scan(&refusal))
+			if refusal != nil {
+				t.Fatalf("refusal %x", refusal)
+			}
+			settled := make(chan error, 1)
+			go func() {
+				stored, err := j.settleOne(t.Context(), attempt{last: e.Seq, hash: e.Hash})
+				if err == nil && stored != (name == "stored") {
+					err = fmt.Errorf("stored: %t", stored)
+				}
+				settled <- err
+			}()
+			for waiting := "0"; waiting == "0"; {
+				waiting, err = server.Query("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%fence_appends%'")
+				must(t, err)
+				select {
+				case err := <-settled:
+					t.Fatalf("settled during the append: %v", err)
+				default:
+				}
+			}
+			must(t, end(tx))
+			must(t, <-settled)
 		})
 	}
 }
@@ -317,7 +364,7 @@ func TestFailover(t *testing.T) {
 		}
 	}
 	for { // now it finds out what became of the append, and waits again
-		fencing, err := server.Query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%fence_append%'")
+		fencing, err := server.Query("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%fence_appends%'")
 		must(t, err)
 		select {
 		case err := <-waiting:
