@@ -20,7 +20,7 @@ import (
 // attempt is an append that was sent to the database. Until it is settled, it may still be stored: a server that was paused, or a network that was
 // slow, may deliver it much later.
 type attempt struct {
-	fence int64  // that it knows
+	fence int64  // with which it was sent
 	last  uint64 // the sequence number of the last event
 	hash  signalbox.Hash
 }
@@ -65,7 +65,7 @@ func (j *Journal) append(ctx context.Context, expected uint64, events []signalbo
 			}
 			a := attempt{last: events[len(events)-1].Seq, hash: events[len(events)-1].Hash}
 			sent, err := false, errFenced
-			for errors.Is(err, errFenced) { // the answer has the present fence
+			for errors.Is(err, errFenced) { // the refusal had the present one
 				a.fence = j.fence.Load()
 				sent, err = j.send(ctx, a, expected, events)
 			}
@@ -117,7 +117,7 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	case err != nil:
 		return true, err
 	case refusal != nil:
-		return false, j.refused(refusal, expected, events)
+		return false, j.refused(refusal, a, expected, events)
 	case warnings.last != nil:
 		// An administrator has made the server not wait for its replica. Settling the attempt waits for the replica again.
 		return true, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
@@ -125,20 +125,21 @@ func (j *Journal) send(ctx context.Context, a attempt, expected uint64, events [
 	return true, nil
 }
 
-// errFenced means that an append was refused because it does not know the present fence.
-var errFenced = errors.New("the append was given up before it arrived")
+// errFenced means that an append was refused only because it was sent with another fence than the present one.
+var errFenced = errors.New("an append of this or another process was given up, and this one was sent before that")
 
 // refused returns the error of an append that was not stored, from what the function refusal of the database returned.
-func (j *Journal) refused(refusal []byte, expected uint64, events []signalbox.Event) error {
+func (j *Journal) refused(refusal []byte, a attempt, expected uint64, events []signalbox.Event) error {
 	var head signalbox.Hash
-	switch len(refusal) {
-	case 8:
-		j.fence.Store(int64(binary.BigEndian.Uint64(refusal)))
-		return errFenced
-	case 8 + len(head):
-		copy(head[:], refusal[8:])
-		if err := driver.CheckNext(binary.BigEndian.Uint64(refusal), head, expected, events); err != nil {
+	if len(refusal) == 16+len(head) {
+		fence := int64(binary.BigEndian.Uint64(refusal))
+		j.fence.Store(fence)
+		copy(head[:], refusal[16:])
+		if err := driver.CheckNext(binary.BigEndian.Uint64(refusal[8:]), head, expected, events); err != nil {
 			return err
+		}
+		if fence != a.fence {
+			return errFenced
 		}
 	}
 	return damaged(errors.New("the database stores nothing: its functions or tables were changed"))
@@ -228,15 +229,19 @@ func (j *Journal) settleOne(ctx context.Context, a attempt) (stored bool, err er
 	defer conn.Release()
 	warnings := warningsOf(conn.Conn().PgConn())
 	warnings.last = nil
-	var hash []byte
-	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_appends($1)"), int64(a.last)).Scan(&hash); err != nil {
+	var answer []byte // the new fence, and the hash of the last event
+	if err := conn.QueryRow(ctx, j.sql("SELECT BOX.fence_appends($1)"), int64(a.last)).Scan(&answer); err != nil {
 		return false, err
 	}
+	if len(answer) < 8 {
+		return false, damaged(errors.New("the database cannot give up an append: its functions or tables were changed"))
+	}
+	j.fence.Store(int64(binary.BigEndian.Uint64(answer)))
 	if warnings.last != nil {
 		return false, fmt.Errorf("%w: %s", errWarned, warnings.last.Message)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.attempts = slices.DeleteFunc(j.attempts, func(other attempt) bool { return other == a })
-	return bytes.Equal(hash, a.hash[:]), nil
+	return bytes.Equal(answer[8:], a.hash[:]), nil
 }

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,7 +107,7 @@ func TestGrant(t *testing.T) {
 			"ALTER TABLE BOX.events DISABLE TRIGGER ALL", "DROP TRIGGER events_are_never_changed ON BOX.events", "SET session_replication_role = replica",
 			"CREATE TABLE BOX.more (x int)", "CREATE OR REPLACE FUNCTION BOX.refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
 			"UPDATE BOX.format SET version = 2", "UPDATE BOX.format SET fence = 0", "UPDATE BOX.blob_pieces SET data = ''", "DELETE FROM BOX.blobs",
-			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1, 0)", "GRANT UPDATE ON BOX.events TO " + user,
+			"ALTER FUNCTION BOX.append_events OWNER TO " + user, "SELECT BOX.refusal(1)", "GRANT UPDATE ON BOX.events TO " + user,
 		} {
 			tag, err := conn.Exec(t.Context(), owned.sql(statement))
 			if err == nil && !(strings.HasPrefix(statement, "GRANT") && tag.String() == "GRANT") {
@@ -129,7 +130,7 @@ func TestGrant(t *testing.T) {
 				"that continues nothing": fmt.Sprintf(forgery, seq, strings.Repeat("77", 32)),
 			} {
 				var refusal []byte
-				if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&refusal); err != nil || len(refusal) <= 8 {
+				if err := conn.QueryRow(t.Context(), owned.sql(statement)).Scan(&refusal); err != nil || refusal == nil {
 					t.Errorf("an append %s: refusal %x, %v, after %s", name, refusal, err, statement)
 				}
 			}
@@ -149,8 +150,8 @@ func testForgedEvents(t *testing.T, conn *pgx.Conn, owner *Journal, seq uint64) 
 		var fence int64
 		must(t, conn.QueryRow(t.Context(), owner.sql("SELECT fence FROM BOX.format")).Scan(&fence))
 		var refusal []byte
-		if err := conn.QueryRow(t.Context(), statement, append([]any{1, fence, int64(seq)}, fields...)...).Scan(&refusal); err == nil && refusal == nil {
-			t.Errorf("%s: stored", name)
+		if err := conn.QueryRow(t.Context(), statement, append([]any{1, fence, int64(seq)}, fields...)...).Scan(&refusal); err == nil && (refusal == nil || binary.BigEndian.Uint64(refusal) != uint64(fence)) {
+			t.Errorf("%s: refusal %x", name, refusal)
 		}
 	}
 	next := event(seq + 1)
@@ -243,7 +244,7 @@ func TestForgedFirstEvent(t *testing.T) {
 		}
 		var refusal []byte
 		err := j.pool.QueryRow(t.Context(), statement, append([]any{1, int64(0), int64(0)}, arguments(events)...)...).Scan(&refusal)
-		if err != nil || len(refusal) <= 8 {
+		if err != nil || refusal == nil || binary.BigEndian.Uint64(refusal) != 0 {
 			t.Errorf("%s: refusal %x, %v", statement, refusal, err)
 		}
 	}
@@ -266,6 +267,7 @@ func TestWorkerCannotRunAsOwner(t *testing.T) {
 		for _, prepare := range []string{
 			"CREATE FUNCTION pg_temp.run(anyelement) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'code of the caller runs as %', current_user; END$$",
 			"CREATE DOMAIN pg_temp.bytea AS pg_catalog.bytea CHECK (pg_temp.run(VALUE))",
+			"CREATE DOMAIN pg_temp.int8 AS pg_catalog.int8 CHECK (pg_temp.run(VALUE))",
 			"CREATE DOMAIN pg_temp.int4 AS pg_catalog.int4 CHECK (pg_temp.run(VALUE))",
 			"SET search_path = pg_temp, pg_catalog",
 		} {

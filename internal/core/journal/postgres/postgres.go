@@ -10,8 +10,8 @@
 // the caller has read it: a primary key alone would allow gaps. Notifications wake watches on other machines. They are only a hint, sent after
 // the transaction, because NOTIFY makes the transactions of a database wait for each other; watches also poll.
 //
-// If the answer to an append is lost, the journal fences it: a statement under the same lock looks whether the events are stored, and increases the
-// number that an append must know, so that the database refuses them if they arrive later. Until that has succeeded, the journal reads nothing.
+// If the answer to an append is lost, the journal fences it: a statement under the same lock looks whether the events are stored, and changes the
+// number with which an append must be sent, so that the database refuses them if they arrive later. Until that has succeeded, the journal reads nothing.
 // Appends of other processes that are refused too learn the new number and are sent again.
 package postgres
 
@@ -87,7 +87,7 @@ type Journal struct {
 
 	uploading chan struct{} // capacity maxUploads: blobs that are being stored
 
-	fence atomic.Int64 // the newest that this process knows
+	fence atomic.Int64 // as the database has last told it
 
 	mu       sync.Mutex
 	watching bool      // watchOthers runs; guarded by mu

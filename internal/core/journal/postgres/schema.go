@@ -34,7 +34,7 @@ const oldProgram = "SB001"
 // that does not continue the log. An append is one statement, which arrives as a whole before it takes the lock: other machines do not
 // wait for one that stops in the middle of sending it.
 const tables = `
--- An append that does not know the present fence is refused.
+-- An append that was sent with another fence is refused.
 CREATE TABLE BOX.format (version integer NOT NULL, oldest integer NOT NULL, fence bigint NOT NULL DEFAULT 0);
 CREATE UNIQUE INDEX format_has_one_row ON BOX.format ((true));
 
@@ -71,7 +71,7 @@ BEGIN
 	IF FOUND THEN
 		RETURN NULL;
 	END IF;
-	RETURN BOX.refusal(program, known_fence);
+	RETURN BOX.refusal(program);
 END $$;
 
 -- append_events is append_event for several events, of which each continues the previous one.
@@ -90,33 +90,31 @@ BEGIN
 			AS u(time, type, work, session, actor, data, prev, hash, number);
 		RETURN NULL;
 	END IF;
-	RETURN BOX.refusal(program, known_fence);
+	RETURN BOX.refusal(program);
 END $$;
 
--- refusal says why an append was not stored. It returns the present fence if the append did not know it, and otherwise the number and the hash of
--- the event with which the log ends.
-CREATE FUNCTION BOX.refusal(program integer, known_fence bigint) RETURNS bytea
+-- refusal says why an append was not stored: it returns the fence, and the number and the hash of the event with which the log ends.
+CREATE FUNCTION BOX.refusal(program integer) RETURNS bytea
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	found BOX.format := (SELECT f FROM BOX.format f);
+	needed integer := (SELECT oldest FROM BOX.format);
 BEGIN
-	IF found.oldest > program THEN
-		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', found.oldest, program USING ERRCODE = 'SB001';
+	IF needed > program THEN
+		RAISE EXCEPTION 'the tables need a program of version %, this one has version %', needed, program USING ERRCODE = 'SB001';
 	END IF;
-	IF found.fence <> known_fence THEN
-		RETURN int8send(found.fence);
-	END IF;
-	RETURN coalesce((SELECT int8send(seq) || hash FROM BOX.events ORDER BY seq DESC LIMIT 1), int8send(0) || NOHASH);
+	RETURN (SELECT int8send(fence) FROM BOX.format)
+		|| coalesce((SELECT int8send(seq) || hash FROM BOX.events ORDER BY seq DESC LIMIT 1), int8send(0) || NOHASH);
 END $$;
 
--- fence_appends makes sure that no append is stored later that was sent before, and returns the hash of the event last, if that exists. It
--- writes something, so that the server waits for its replicas, which then have that event too.
+-- fence_appends makes sure that no append that was sent before is stored later, and returns the new fence, and the hash of the event last, if that
+-- exists. It writes something, so that the server waits for its replicas, which then have that event too. A database that has lost a fence, as a
+-- replica may after a failover, must not arrive at the same number again, so the step is random.
 CREATE FUNCTION BOX.fence_appends(last bigint) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	LOCK TABLE BOX.format IN SHARE UPDATE EXCLUSIVE MODE;
-	UPDATE BOX.format SET fence = fence + 1;
-	RETURN (SELECT e.hash FROM BOX.events e WHERE e.seq = last);
+	UPDATE BOX.format SET fence = fence + 1 + floor(random() * 4294967296)::bigint;
+	RETURN (SELECT int8send(fence) FROM BOX.format) || coalesce((SELECT e.hash FROM BOX.events e WHERE e.seq = last), '');
 END $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA BOX FROM PUBLIC;
 
@@ -135,8 +133,8 @@ ALTER TABLE BOX.blob_pieces ALTER COLUMN data SET STORAGE EXTERNAL;
 `
 
 // beforeAppend is how the functions begin that append events. The names in them must mean those of pg_catalog, whatever the caller has set. To set that
-// for each call, with a clause of the function, would take longer than inserting an event. The lock allows one append at a time; only the owner
-// can take it in another way. A stronger mode would take much longer: for it, the server looks at the locks of all connections. The next statement
+// for each call, with a clause of the function, would take longer than inserting an event. The lock allows one append at a time; neither a
+// worker nor a reader can take it in another way. A stronger mode would take much longer: for it, the server looks at the locks of all connections. The next statement
 // sees what was committed before it began.
 const beforeAppend = `IF pg_catalog.current_setting('search_path') OPERATOR(pg_catalog.<>) 'pg_catalog, pg_temp' THEN
 		PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
@@ -239,6 +237,7 @@ func (j *Journal) find(ctx context.Context, q queryer) (bool, error) {
 		return false, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the tables have version %d, this program needs version %d, and only their owner %s can change them", v.found, program, v.ownerName),
 			Hint: "run a command of this version of signalbox, such as signalbox status, as the owner, or use an older version of signalbox"}
 	}
+	j.fence.Store(v.fence)
 	return v.found >= program, nil
 }
 
@@ -246,6 +245,7 @@ func (j *Journal) find(ctx context.Context, q queryer) (bool, error) {
 type version struct {
 	found     int // 0 means that the schema is empty or does not exist
 	oldest    int
+	fence     int64
 	owner     bool // whether the user has the rights of the owner
 	ownerName string
 }
@@ -270,9 +270,9 @@ func (j *Journal) version(ctx context.Context, q queryer) (v version, err error)
 				Hint: "choose another schema, or restore this one from a backup"}
 		}
 	}
-	err = q.QueryRow(ctx, j.sql(`SELECT version, oldest, pg_has_role(relowner, 'USAGE'), pg_get_userbyid(relowner)::text
+	err = q.QueryRow(ctx, j.sql(`SELECT version, oldest, fence, pg_has_role(relowner, 'USAGE'), pg_get_userbyid(relowner)::text
 		FROM BOX.format, pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = $1 AND relname = 'events'`), j.opts.Schema).
-		Scan(&v.found, &v.oldest, &v.owner, &v.ownerName)
+		Scan(&v.found, &v.oldest, &v.fence, &v.owner, &v.ownerName)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = damaged(errors.New("the version of its tables is missing"))
 	}

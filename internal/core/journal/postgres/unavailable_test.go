@@ -272,7 +272,7 @@ func TestLateAppend(t *testing.T) {
 			a := attempt{last: 1, hash: event(1).Hash}
 			j.remember(a)
 			must(t, read(j))
-			if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent || err == nil {
+			if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent || !errors.Is(err, errFenced) {
 				t.Errorf("the late append: sent %v, %v", sent, err)
 			}
 			if head, err := j.Head(t.Context()); head != 0 || err != nil {
@@ -284,6 +284,25 @@ func TestLateAppend(t *testing.T) {
 			}
 			must(t, appendEvent(t, other, 2))
 		})
+	}
+}
+
+// A database that has lost a fence, as a replica may after a failover, does not accept a late append that knew it.
+func TestLostFence(t *testing.T) {
+	j := openJournal(t, newSchema())
+	defer j.Close()
+	settle := func(a attempt) {
+		t.Helper()
+		if stored, err := j.settleOne(t.Context(), a); stored || err != nil {
+			t.Fatalf("stored %t, %v", stored, err)
+		}
+	}
+	settle(attempt{last: 1, hash: event(1).Hash})
+	a := attempt{fence: j.fence.Load(), last: 1, hash: event(1).Hash}
+	execute(t, j.sql("UPDATE BOX.format SET fence = fence - 1"))
+	settle(a)
+	if sent, err := j.send(t.Context(), a, 0, []signalbox.Event{event(1)}); sent || !errors.Is(err, errFenced) {
+		t.Errorf("the late append: sent %v, %v", sent, err)
 	}
 }
 
