@@ -18,13 +18,20 @@ import (
 // fakeProgram runs until it is stopped.
 type fakeProgram struct {
 	stopped     chan struct{}
+	ends        <-chan struct{} // nil means that it ends as soon as it is stopped
 	once        sync.Once
 	mu          sync.Mutex
 	grace       time.Duration // the shortest
 	inputClosed bool
 }
 
-func (p *fakeProgram) Wait() process.Exit { <-p.stopped; return process.Exit{} }
+func (p *fakeProgram) Wait() process.Exit {
+	<-p.stopped
+	if p.ends != nil {
+		<-p.ends
+	}
+	return process.Exit{}
+}
 
 func (p *fakeProgram) Stop(grace time.Duration) {
 	p.mu.Lock()
