@@ -436,7 +436,8 @@ func (c *Crew) dispatch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hasFreeSlot reports whether the crew may start another session. One that waits for an expert or a file needs no slot: the expert may need it.
+// hasFreeSlot reports whether the crew may start another session. One that waits for an expert or a file needs no slot, because the expert may
+// need it; one that got what it waited for needs its slot again.
 func (c *Crew) hasFreeSlot(state *rules.State) bool {
 	if c.opts.Slots == 0 {
 		return true
@@ -445,7 +446,7 @@ func (c *Crew) hasFreeSlot(state *rules.State) bool {
 	defer c.mu.Unlock()
 	used := uint(0)
 	for _, s := range c.sessions {
-		if w, _ := state.Work(s.work); w.Task == nil || w.Task.Parked == nil {
+		if w, _ := state.Work(s.work); w.Task == nil || w.Task.Parked == nil || w.Task.Parked.Ready {
 			used++
 		}
 	}
