@@ -250,10 +250,9 @@ on developer T1 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `})
 	b := a.machine("b")
-	a.fill([]signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI}).pauseWhen(func() bool {
-		_, err := os.Stat(filepath.Join(a.box.Dir, TreesFolder, "T1", "first"))
-		return err == nil && len(all[rules.ConversationOpened](a, "T1")) > 0
-	})
+	r := a.fill([]signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI})
+	a.awaitFile(filepath.Join(a.box.Dir, TreesFolder, "T1", "first"))
+	r.pauseWhen(func() bool { return len(all[rules.ConversationOpened](a, "T1")) > 0 })
 	if ended := all[rules.AgentTurnEnded](a, "T1"); len(ended) != 1 || !ended[0].Body.Interrupted || ended[0].Body.Commit == "" {
 		t.Fatalf("the turn ended %+v", ended)
 	}
