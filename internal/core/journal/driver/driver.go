@@ -140,13 +140,13 @@ func Await[T any](ctx context.Context, c *Calls, from <-chan T) (value T, err er
 type Head struct {
 	mu      sync.Mutex
 	head    uint64        // guarded by mu
-	changed chan struct{} // closed and replaced when head changes; guarded by mu
+	changed chan struct{} // closed and replaced to wake the watches; guarded by mu
 }
 
 // NewHead returns a Head of a log whose end is not known.
 func NewHead() *Head { return &Head{changed: make(chan struct{})} }
 
-// Next returns a channel that is closed by the next change.
+// Next returns a channel that is closed when watches are woken next.
 func (h *Head) Next() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,9 +159,20 @@ func (h *Head) Set(head uint64) {
 	defer h.mu.Unlock()
 	if head != h.head {
 		h.head = head
-		close(h.changed)
-		h.changed = make(chan struct{})
+		h.wake()
 	}
+}
+
+// Wake wakes all watches when the head cannot be learned: they read the log, or find out why that is not possible.
+func (h *Head) Wake() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wake()
+}
+
+func (h *Head) wake() {
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
 // Limits on what a watch reads at a time.

@@ -8,7 +8,7 @@ import (
 	"signalbox"
 )
 
-// A watch that has reached the end of the log reads again only when the log has grown.
+// A watch that has reached the end of the log reads again only when the log has grown, or when it is woken because that is not known.
 func TestWatchReadsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const batch = 3
@@ -42,6 +42,14 @@ func TestWatchReadsOnce(t *testing.T) {
 			}
 			synctest.Wait()
 			if wantReads += step.reads; seen != stored || reads != wantReads {
+				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads, wantReads)
+			}
+		}
+		for range 2 {
+			stored++
+			head.Wake()
+			synctest.Wait()
+			if wantReads++; seen != stored || reads != wantReads {
 				t.Errorf("saw event %d of %d after %d reads, want %d", seen, stored, reads, wantReads)
 			}
 		}

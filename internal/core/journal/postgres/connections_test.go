@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"io"
 	"testing"
 	"time"
@@ -57,5 +58,26 @@ func TestClosingNotifiesOthers(t *testing.T) {
 		must(t, appendEvent(t, j, seq))
 		must(t, j.Close())
 		must(t, <-seen)
+	}
+}
+
+// A process whose role has no connection left for notifications reads the log from time to time.
+func TestWatchWithoutNotifications(t *testing.T) {
+	schema, worker := newSchema(), newRole(t)
+	j := openJournal(t, schema)
+	defer j.Close()
+	must(t, j.Grant(t.Context(), worker, Work))
+	execute(t, "ALTER ROLE "+worker+" CONNECTION LIMIT 1")
+	watcher, err := Open(t.Context(), as(t, worker), Options{Schema: schema, poll: 10 * time.Millisecond})
+	must(t, err)
+	defer watcher.Close()
+	must(t, appendEvent(t, j, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for e, err := range watcher.Watch(ctx, 0) {
+		if must(t, err); e.Seq == 4 {
+			break
+		}
+		must(t, appendEvent(t, j, e.Seq+1)) // the watch must be woken for each event
 	}
 }

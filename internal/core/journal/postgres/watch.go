@@ -107,7 +107,7 @@ func (j *Journal) watchOthers() {
 		if err := j.listen(ctx); err != nil && ctx.Err() == nil {
 			j.log.Debug("cannot receive notifications of the database: events of other processes are seen late", "delay", j.opts.poll, "error", err)
 		}
-		j.head.Set(unknownHead)
+		j.head.Wake()
 		select {
 		case <-ctx.Done():
 		case <-time.After(j.opts.poll):
@@ -162,6 +162,3 @@ func (j *Journal) listen(ctx context.Context) error {
 		}
 	}
 }
-
-// unknownHead wakes the watches: they read the log, or find out why that is not possible.
-const unknownHead = ^uint64(0)

@@ -104,7 +104,7 @@ func (j *Journal) updateHead() {
 		return err
 	})
 	if err != nil {
-		j.head.Set(^uint64(0))
+		j.head.Wake()
 		return
 	}
 	j.head.Set(head)
