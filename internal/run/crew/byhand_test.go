@@ -61,7 +61,7 @@ func TestChecksOfWorkByHand(t *testing.T) {
 	s.git("-c", "user.name=me", "-c", "user.email=me@localhost", "tag", "-a", "-m", "v1", "v1", "good")
 	s.git("update-ref", "refs/remotes/origin/there", "good")
 	base := s.change("guarded", "3\n") // which the branches do not have, and have not undone
-	s.begin()
+	r := s.begin()
 	failed := "failing: state on here"
 	for i, tt := range []struct {
 		ref, commit, finding string
@@ -116,6 +116,8 @@ func TestChecksOfWorkByHand(t *testing.T) {
 			t.Errorf("%q: troubles %+v, %v", tt.ref, troubles, err)
 		}
 	}
+	r.stop(nil) // a worktree is removed after the result is recorded
+	<-r.over
 	if trees := s.git("worktree", "list", "--porcelain"); strings.Count(trees, "worktree ") != 1 {
 		t.Errorf("worktrees are left:\n%s", trees)
 	}
