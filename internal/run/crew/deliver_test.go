@@ -204,12 +204,12 @@ on developer T1 attempt 2:
 	if moved := only[rules.BaseMoved](s, "").Body; !moved.Fetched || moved.To != again.Commit {
 		t.Errorf("base moved %+v", moved)
 	}
-	if got := s.git("branch", "--format=%(refname:short)", "--list", "signalbox/T1"); got != "" {
-		t.Errorf("the branch is left: %s", got)
-	}
 	f.merge(1)
 	if o := r.end(); o.Standing != rules.StandingComplete {
 		t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+	}
+	if got := s.git("branch", "--format=%(refname:short)"); got != "main" { // they are removed after the merge is recorded
+		t.Errorf("branches are left: %s", got)
 	}
 	if len(f.opened) != 2 || f.opened[0].Base != "main" || f.opened[0].Title != "T1: The task T1" || !strings.HasPrefix(f.opened[0].Body, "used a map\n") {
 		t.Errorf("requests %+v", f.opened)
