@@ -222,6 +222,9 @@ func TestIncompleteIsRouted(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1") + task("T2"),
 		script: `
+on developer T2:
+    wait for T1-waits
+    signal READY_FOR_REVIEW: {task}
 on developer T1 attempt 1:
     signal TASK_INCOMPLETE: {task}
         Blocker: T2 must come first
@@ -239,6 +242,8 @@ on developer T1 attempt 4:
     signal READY_FOR_REVIEW: {task}
 `})
 	r := s.begin()
+	s.until("T1 waits for T2", func() bool { return len(all[rules.BlockerAdded](s, "T1")) > 0 })
+	s.write("project/T1-waits", "")
 	if q := s.answer("the other one"); q.Kind != rules.AskedIncomplete {
 		t.Errorf("question: %+v", q)
 	}
