@@ -9,7 +9,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// clash is a scene in which T1 is merged before T2 is ready, and both change same.txt. first is what the first developer of T2 does.
+// clash is a scene in which T1 is merged after T2 has started and before it is ready, and both change same.txt. first is what the first developer of T2 does.
 func clash(first, script string) scene {
 	return scene{
 		git:      true,
@@ -20,7 +20,11 @@ func clash(first, script string) scene {
 on developer T1:
     write same.txt first
     signal READY_FOR_REVIEW: {task}
+on auditor T1:
+    wait for ../../../T2-has-started
+    signal AUDIT_PASSED: {task}
 on developer T2 attempt 1:
+    touch ../../../T2-has-started
     write same.txt second
     write new.txt second
     ` + first + `
