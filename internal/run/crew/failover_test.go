@@ -71,41 +71,44 @@ var refusals = map[string]struct {
 // server does not answer, the run does not wait for the answer alone.
 func TestOneQuestionAboutAnAgent(t *testing.T) {
 	for agent, said := range refusals {
-		t.Run(agent, func(t *testing.T) {
-			s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
-on critic * attempt 1:
-    ` + said.lines + `
-    crash 1
-`})
-			waits := rules.StandingAsking
-			if said.cause == rules.FailServer {
-				waits = rules.StandingLimited
-			}
-			r := s.begin()
-			s.until("the run waits", func() bool { return s.status().Standing == waits })
-			q := only[rules.QuestionAsked](s, "")
-			if q.Body.Kind != rules.AskedAgent || !slices.Equal(q.Body.Agents, []string{agent}) {
-				t.Errorf("question %+v", q.Body)
-			}
-			if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != said.cause || down.Detail == "" || down.Until.IsZero() != (said.cause != rules.FailServer) {
-				t.Errorf("%+v", down)
-			}
-			if asked := len(all[rules.QuestionAsked](s, "T1")) + len(all[rules.QuestionAsked](s, "T2")); asked > 0 {
-				t.Errorf("%d more questions", asked)
-			}
-			if failed := len(all[rules.AgentFailed](s, "T1")) + len(all[rules.AgentFailed](s, "T2")); failed > 0 {
-				t.Errorf("%d failures", failed)
-			}
-			s.do(rules.AnswerQuestion{Question: q.Body.Question, Answer: "retry", Actor: "me"})
-			over := func() bool { return s.status().Standing == rules.StandingComplete }
-			s.until("the run is over, or asks again", func() bool { return over() || len(all[rules.QuestionAsked](s, "")) == 2 })
-			if !over() { // the first attempt of the other critic meets the same refusal: its agent plays the same part
-				s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
-			}
-			r.end()
-			s.wantCompleted("T1", "T2")
-		})
+		for _, then := range []string{"crash 1", "hang"} { // a program that keeps running is ended, and its words count all the same
+			t.Run(agent+", "+then, func(t *testing.T) { testOneQuestion(t, agent, said.cause, said.lines+"\n    "+then) })
+		}
 	}
+}
+
+func testOneQuestion(t *testing.T, agent string, cause rules.FailCause, lines string) {
+	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
+on critic * attempt 1:
+    ` + lines + `
+`})
+	waits := rules.StandingAsking
+	if cause == rules.FailServer {
+		waits = rules.StandingLimited
+	}
+	r := s.begin()
+	s.until("the run waits", func() bool { return s.status().Standing == waits })
+	q := only[rules.QuestionAsked](s, "")
+	if q.Body.Kind != rules.AskedAgent || !slices.Equal(q.Body.Agents, []string{agent}) {
+		t.Errorf("question %+v", q.Body)
+	}
+	if down := only[rules.AgentUnavailable](s, "").Body; down.Cause != cause || down.Detail == "" || down.Until.IsZero() != (cause != rules.FailServer) {
+		t.Errorf("%+v", down)
+	}
+	if asked := len(all[rules.QuestionAsked](s, "T1")) + len(all[rules.QuestionAsked](s, "T2")); asked > 0 {
+		t.Errorf("%d more questions", asked)
+	}
+	if failed := len(all[rules.AgentFailed](s, "T1")) + len(all[rules.AgentFailed](s, "T2")); failed > 0 {
+		t.Errorf("%d failures", failed)
+	}
+	s.do(rules.AnswerQuestion{Question: q.Body.Question, Answer: "retry", Actor: "me"})
+	over := func() bool { return s.status().Standing == rules.StandingComplete }
+	s.until("the run is over, or asks again", func() bool { return over() || len(all[rules.QuestionAsked](s, "")) == 2 })
+	if !over() { // the first attempt of the other critic meets the same refusal: its agent plays the same part
+		s.do(rules.Order{What: rules.OrderRetry, Actor: "me"})
+	}
+	r.end()
+	s.wantCompleted("T1", "T2")
 }
 
 // What a model or a tool writes does not count, whatever it quotes.

@@ -414,10 +414,10 @@ func (t *turn) trouble() (agent.Trouble, string) {
 	switch {
 	case t.cause == rules.FailTimeout || t.cause == rules.FailStall:
 		message = stream.Retrying
-	case t.cause != "" || t.lingered || t.limit != "" || t.exit.Signal != "":
+	case t.cause != "" || t.limit != "" || t.exit.Signal != "" && !t.lingered:
 	case stream.Failed:
 		status, message = stream.ErrorStatus, stream.Error
-	case t.exit.Code != 0 && !stream.Ended:
+	case t.exit.Code != 0 && !stream.Ended && !t.lingered:
 		message = lastLine(t.listener.errors.String())
 	}
 	if message = text.OneLine(message); message == "" && status == 0 {
