@@ -3,7 +3,9 @@ package crew
 import (
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/core/box"
@@ -195,6 +197,42 @@ on developer T1:
 			r.end()
 			s.wantCompleted("T1")
 		})
+	}
+}
+
+// A checkpoint of a plain stream is recorded when the stream is silent. It is not recorded again when the next signal shows, a minute later, that it was complete.
+func TestCheckpointIsRecordedOnce(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+        Current Activity: counting sheep
+    wait for continue
+    signal READY_FOR_REVIEW: {task}
+`})
+	var later atomic.Bool
+	b, err := box.Open(t.Context(), s.box.Dir, &box.Options{KeyFile: filepath.Join(s.dir, "key"), Now: func() time.Time {
+		if later.Load() {
+			return time.Now().Add(time.Minute)
+		}
+		return time.Now()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := s.box
+	t.Cleanup(func() {
+		s.box = before
+		b.Close()
+	})
+	s.box = b
+	r := s.begin()
+	s.until("the checkpoint is recorded", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 0 })
+	later.Store(true)
+	s.write("project/continue", "")
+	r.end()
+	s.wantCompleted("T1")
+	if progress := only[rules.ProgressReported](s, "T1").Body; progress.Activity != "counting sheep" {
+		t.Errorf("progress: %+v", progress)
 	}
 }
 

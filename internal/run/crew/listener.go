@@ -51,6 +51,7 @@ type listener struct {
 	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
 	checkpointTurn int
 	checkpointAt   int64
+	recorded       *checkpoint       // the last one that was recorded; nil if none was
 	submitted      *submittedExit    // the exit signal that the agent submitted over its socket; nil if it submitted none
 	objection      *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
 	parked         bool              // the agent asked for something that it must wait for
@@ -255,6 +256,13 @@ func (l *listener) handlePartial(sig signalbox.Signal) {
 	}
 }
 
+// checkpoint is what is recorded of a checkpoint.
+type checkpoint struct {
+	offset  int64
+	summary string
+	percent int
+}
+
 // noteCheckpoint tells the supervisor of a checkpoint. It is called again when the body of the checkpoint is complete, which may be in
 // a later turn. The caller holds mu.
 func (l *listener) noteCheckpoint(sig signalbox.Signal) {
@@ -438,12 +446,18 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 		s.crew.log.Warn("cannot store a signal", "work", s.work, "error", err)
 		return
 	}
-	submit := s.submit
-	if sig.Name == signalbox.NameCheckpoint { // the agent need not wait until it is recorded
-		submit = s.try
+	submit, found := s.submit, checkpoint{sig.Offset, report.Fields.Summary, report.Fields.Percent}
+	if sig.Name == signalbox.NameCheckpoint {
+		if l.recorded != nil && found == *l.recorded {
+			return // it was recorded before it was known to be complete
+		}
+		submit = s.try // the agent need not wait until it is recorded
 	}
 	answer, err := submit(report)
 	l.heard = time.Now()
+	if sig.Name == signalbox.NameCheckpoint && err == nil && !answer.Repeated {
+		l.recorded = &found
+	}
 	if err != nil && !isRefusal(err) {
 		s.crew.log.Warn("cannot record a signal", "work", s.work, "error", err)
 	}
