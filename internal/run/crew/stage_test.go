@@ -284,7 +284,8 @@ func (s *stage) settings() string {
 		}
 	}
 	// Without a sandbox, agents can try what must have no effect even if a sandbox lets it through. See contain_test.go for the sandbox.
-	for setting, value := range map[string]string{"agent": "player", "grace": "1s", "workspace": "shared", "sandbox": "\"off\""} {
+	defaults := map[string]string{"agent": "player", "grace": "1s", "workspace": "shared", "sandbox": "\"off\"", "limits": fmt.Sprintf("{checkpoint_answer: %s}", patience)}
+	for setting, value := range defaults {
 		if setting == "workspace" && s.scene.git {
 			value = "worktree"
 		}
