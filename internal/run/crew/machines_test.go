@@ -182,7 +182,8 @@ func sharedRepository(t *testing.T) string {
 
 // The developer of a task is interrupted, and another machine continues; the first one comes back later.
 func TestAuthorContinuesOnAnotherMachine(t *testing.T) {
-	a := set(t, scene{git: true, plan: task("T1"), settings: "roles: {developer: {agent: again-claude}}\n", script: `
+	// After each report that the task is incomplete it waits for an answer, so the same machine does not continue before it is stopped.
+	a := set(t, scene{git: true, plan: task("T1"), settings: "roles: {developer: {agent: again-claude}}\nlimits: {incompletes: 1}\n", script: `
 on developer T1 attempt 1:
     write first first
     signal TASK_INCOMPLETE: {task}
@@ -197,17 +198,15 @@ on developer T1 attempt 3:
     signal READY_FOR_REVIEW: {task}
 `})
 	b := a.machine("b")
-	started := func(n int) func() bool {
-		return func() bool { return len(all[rules.IncompleteLogged](a, "T1")) >= n }
-	}
-	turn := func(m *stage, n int) {
+	turn := func(m *stage) {
 		r := m.fill([]signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI})
-		m.until("a developer gives up", started(n))
+		m.until("a developer gives up", func() bool { return len(m.status().Questions) > 0 })
 		r.pause()
+		m.answer("continue")
 	}
-	turn(a, 1)
+	turn(a)
 	// What is only here is kept, although the work continues elsewhere.
-	turn(b, 2)
+	turn(b)
 	if got := b.git("show", "signalbox/T1:first"); got != "first" {
 		t.Errorf("the second author had %q", got)
 	}
