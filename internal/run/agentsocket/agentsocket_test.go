@@ -119,7 +119,7 @@ func TestCloseEndsCalls(t *testing.T) {
 	s, err := Listen(path, func(ctx context.Context, _ Request) (Reply, error) {
 		close(called)
 		<-ctx.Done()
-		return Reply{}, Stale("w-1.1")
+		return Reply{}, ctx.Err()
 	})
 	if err != nil {
 		t.Fatal(err)

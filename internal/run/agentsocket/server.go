@@ -132,6 +132,9 @@ func (s *Server) serve(conn *net.UnixConn) {
 	ctx, cancel := context.WithTimeout(s.ctx, handleTimeout)
 	reply, err := s.handle(ctx, request)
 	cancel()
+	if err != nil && s.ctx.Err() != nil {
+		return // the caller learns from the end of the connection that the session has ended, and not how that stopped the handler
+	}
 	if !respond(conn, reply.Result, err) || err != nil || reply.Stream == nil {
 		return
 	}
