@@ -92,8 +92,8 @@ func setRemote(t *testing.T, sc scene) (*stage, *fakeForge) {
 	sc.git = true
 	f := &fakeForge{statuses: map[string]forge.Status{}}
 	sc.options.forge = f
-	sc.options.delays = &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, look: 50 * time.Millisecond,
-		start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}, request: 20 * time.Millisecond}
+	sc.options.delays = shortDelays()
+	sc.options.delays.request = 20 * time.Millisecond
 	s := set(t, sc)
 	f.s, f.remote = s, filepath.Join(s.dir, "remote.git")
 	s.git("init", "-q", "--bare", "-b", "main", f.remote)

@@ -267,7 +267,9 @@ func (s *stage) timeOf(seq uint64) time.Time {
 
 // A program that hangs after the end of its turn is ended, and that is not a failure.
 func TestHangAfterResult(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", script: `
+	delays := shortDelays()
+	delays.linger = 500 * time.Millisecond
+	s := set(t, scene{plan: task("T1"), settings: "roles: {developer: {agent: as-claude}}\n", options: Options{delays: delays}, script: `
 on developer T1:
     signal READY_FOR_REVIEW: {task}
     hang after result

@@ -356,7 +356,7 @@ func (s *stage) begin() *running { return s.beginIn(s.box, s.scene.options) }
 func (s *stage) beginIn(b *box.Box, options Options) *running {
 	s.t.Helper()
 	if options.delays == nil {
-		options.delays = &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: 500 * time.Millisecond, look: 50 * time.Millisecond, start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
+		options.delays = shortDelays()
 	}
 	options.Log = slog.New(slog.NewTextHandler(s.log, nil))
 	c, err := New(s.t.Context(), b, s.project, &options)
@@ -375,6 +375,12 @@ func (s *stage) beginIn(b *box.Box, options Options) *running {
 		<-r.over
 	})
 	return r
+}
+
+// shortDelays returns delays that are short, except for those that a slow machine must not reach.
+func shortDelays() *delays {
+	return &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: patience, version: time.Minute, look: 50 * time.Millisecond,
+		start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
 }
 
 // startUntil returns a function for Options that starts a program, and returns when the program has written a text or has ended. The
