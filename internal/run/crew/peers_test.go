@@ -43,12 +43,17 @@ func (s *stage) startPeer() *peer {
 	return p
 }
 
-// die leaves the register as a killed process does: the lock is released, and the agent still runs.
+// die leaves the register as a killed process does: the lock is released, and the agent still runs. From then on a running crew may end it.
 func (p *peer) die() {
 	p.t.Helper()
 	if err := p.owner.Leave(); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// wantAlive checks that the agent runs.
+func (p *peer) wantAlive() {
+	p.t.Helper()
 	if !p.agent.ID().Alive() {
 		p.t.Fatal("the agent has ended with its crew")
 	}
@@ -66,6 +71,7 @@ func TestNewReapsOrphans(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	p := s.startPeer()
 	p.die()
+	p.wantAlive()
 	c, err := New(t.Context(), s.box, s.project, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +122,7 @@ func TestSuccessorReapsOrphans(t *testing.T) {
 	defer c.Close()
 	p := s.startPeer()
 	p.die()
+	p.wantAlive()
 	s.do(rules.Release{Work: p.held, Session: p.owner.ID() + ".1", Epoch: p.epoch, Reason: "expired"})
 	if o, err := c.Run(t.Context()); err != nil || o.Standing != rules.StandingComplete {
 		t.Errorf("the run ends %s: %v", o.Standing, err)

@@ -232,9 +232,13 @@ func TestMCPOfASession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	hello := make([]byte, len("hello\n"))
+	if _, err := io.ReadFull(conn, hello); string(hello) != "hello\n" {
+		t.Errorf("got %q, %v", hello, err)
+	}
 	s.write("project/T1.continue", "")
-	if got, err := io.ReadAll(conn); string(got) != "hello\n" {
-		t.Errorf("got %q, %v", got, err)
+	if more, err := io.ReadAll(conn); len(more) > 0 {
+		t.Errorf("got %q, %v", more, err)
 	}
 	<-ended
 	r.end()
