@@ -355,7 +355,7 @@ on developer *:
 	if files := strings.Fields(s.git("ls-files")); slices.Contains(files, ".env") || slices.Contains(files, "cache/a/b") || !slices.Contains(files, "port") {
 		t.Errorf("committed: %q", files)
 	}
-	port := map[string]string{} // by folder
+	port, own := map[string]string{}, filepath.Join(s.box.Dir, "trees", "T1") // by folder
 	for _, ran := range all[rules.SetupRan](s, "") {
 		fields := strings.Fields(s.text(ran.Body.Output))
 		if len(fields) != 5 || fields[0] != ran.Work || fields[3] != "4" || fields[4] != "KEY=1" {
@@ -363,15 +363,13 @@ on developer *:
 		}
 		port[fields[1]] = fields[2]
 	}
-	ports := map[string]bool{}
-	for _, number := range port {
-		ports[number] = true
+	for folder, number := range port { // a folder that is gone, as that of the base is when the task starts, has no ports
+		if folder != own && filepath.Base(folder) != ".scratch-B-1" && number == port[own] || len(port) < 3 {
+			t.Errorf("the folders have these ports: %v", port)
+		}
 	}
-	if len(ports) != len(port) || len(port) < 3 {
-		t.Errorf("the folders have these ports: %v", port)
-	}
-	if own := port[filepath.Join(s.box.Dir, "trees", "T1")]; s.file("port") != own+"\n" {
-		t.Errorf("the developer had %q, and its setup %q", s.file("port"), own)
+	if s.file("port") != port[own]+"\n" {
+		t.Errorf("the developer had %q, and its setup %q", s.file("port"), port[own])
 	}
 }
 
