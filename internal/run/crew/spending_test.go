@@ -307,7 +307,7 @@ func TestClaudeIsToldItsCap(t *testing.T) {
 			if err := os.WriteFile(program, []byte("#!/bin/sh\n[ \"$1\" = --version ] || exit 1\n"+tt.says+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			c := &Crew{opts: Options{delays: defaultDelays()}}
+			c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
 			for range 2 {
 				got := c.costArguments(t.Context(), tt.command, process.Spec{Argv: []string{program}, Env: process.Environ()}, tt.left)
 				if strings.Join(got, " ") != tt.want {
@@ -323,16 +323,20 @@ func TestVersionsAreAskedAtTheSameTime(t *testing.T) {
 	claude, _ := agent.Preset("claude")
 	dir := t.TempDir()
 	c := &Crew{opts: Options{delays: &delays{version: time.Minute}}}
-	var both sync.WaitGroup
-	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} {
+	var programs []string
+	for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} { // both before one is started: a process that is being started has files that are being written
 		program := filepath.Join(dir, "claude-"+names[0])
 		text := fmt.Sprintf("#!/bin/sh\ncd %s\n: >%s\nuntil [ -e %s ]; do sleep 0.05; done\necho 2.1.76\n", dir, names[0], names[1])
 		if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}
+		programs = append(programs, program)
+	}
+	var both sync.WaitGroup
+	for _, program := range programs {
 		both.Go(func() {
 			if got := c.costArguments(t.Context(), claude, process.Spec{Argv: []string{program}, Env: process.Environ()}, 1_000_000); len(got) != 2 {
-				t.Errorf("%s: arguments %q", names[0], got)
+				t.Errorf("%s: arguments %q", program, got)
 			}
 		})
 	}
