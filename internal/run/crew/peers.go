@@ -60,6 +60,9 @@ func (c *Crew) watchPeers(ctx context.Context) {
 		c.watched[peer] = true
 		go func() { // Run does not wait for it, because nothing can interrupt it
 			agent.WaitForExit(c.file(agent.RegisterFolder), peer)
+			if ctx.Err() != nil {
+				return // Run has ended, and the box may be closed; the next crew cleans up
+			}
 			retryUntil(ctx, c.opts.delays.retry, func() bool {
 				err := c.reapOrphans(ctx)
 				if err != nil && ctx.Err() == nil && !isReported(err) {
