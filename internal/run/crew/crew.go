@@ -20,6 +20,7 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
@@ -145,6 +146,8 @@ type Crew struct {
 	settled atomic.Bool     // it was said that the team's configuration has changed
 	// completed is how many tasks were completed when tidy last looked; used by the dispatching goroutine only.
 	completed int
+	// mayHold means that Run was stopped while it asked for work, and may yet get a lease. Close reads it after Run has returned.
+	mayHold bool
 
 	// requestWaits is what open pull requests wait for, by task; used by the goroutine that looks at them only.
 	requestWaits map[string]requestWait
@@ -291,10 +294,10 @@ func machineName(c *config.Config) string {
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
 
-// Close leaves the register of crews. Call it after Run has returned. Leases that could not be released, because the disk was full, are
-// left to the next crew on this machine.
+// Close leaves the register of crews. Call it after Run has returned. Leases that could not be released, because the disk was full or the
+// crew was stopped while it got one, are left to the next crew on this machine.
 func (c *Crew) Close() error {
-	if len(c.leasesOf(c.owner.ID())) > 0 {
+	if c.mayHold || len(c.leasesOf(c.owner.ID())) > 0 {
 		return c.owner.Abandon()
 	}
 	return c.owner.Leave()
@@ -315,6 +318,7 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 	looked()
 	helpers.Go(func() { c.watchRequests(following) })
 	outcome, err := c.dispatchLoop(following)
+	c.mayHold = errors.Is(err, engine.ErrUnknownOutcome)
 	if following.Err() != nil && ctx.Err() == nil {
 		err = context.Cause(following)
 	}

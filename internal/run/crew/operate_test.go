@@ -6,12 +6,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/core/engine"
+	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 )
 
@@ -115,6 +119,41 @@ on developer T1 attempt 2:
 	s.run()
 	s.wantCompleted("T1", "T2")
 	s.file("whole.txt")
+}
+
+// slowAppend is a journal whose first lease takes a while to be stored.
+type slowAppend struct {
+	journal.Journal
+	once           sync.Once
+	begun, storing chan struct{}
+}
+
+func (j *slowAppend) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
+	if slices.ContainsFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeLeaseGranted }) {
+		j.once.Do(func() { close(j.begun) })
+		<-j.storing
+	}
+	return j.Journal.Append(ctx, expected, events)
+}
+
+// A crew that is stopped while its first lease is being recorded does not know that it gets one. The next crew releases it.
+func TestStoppedWhileClaiming(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	b := s.open()
+	b.Engine.Close()
+	slow := &slowAppend{Journal: b.Journal, begun: make(chan struct{}), storing: make(chan struct{})}
+	var err error
+	if b.Engine, err = engine.Open(t.Context(), slow, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := s.beginIn(b, Options{})
+	<-slow.begun
+	r.stop(nil)
+	<-r.over
+	close(slow.storing)
+	s.await("the lease is recorded", func() bool { return s.box.Engine.Refresh(t.Context()) == nil && s.status().Running > 0 })
+	s.run()
+	s.wantCompleted("T1")
 }
 
 // Two crews share the work of a box, and nothing is done twice.
@@ -226,7 +265,7 @@ on developer T1:
 // Leases are renewed while an agent works. The TTL is long enough for a slow machine: a third of it passes before the renewal, and two thirds
 // are left for it. TestLeaseRenewal checks the times.
 func TestLeaseIsRenewed(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 30s}\n", script: `
+	s := set(t, scene{plan: task("T1"), settings: "lease: {ttl: 60s}\n", script: `
 on developer T1:
     wait for continue
     signal READY_FOR_REVIEW: {task}
