@@ -83,8 +83,8 @@ func TestPrune(t *testing.T) {
 	write(t, young, map[string]string{"locked": "initializing"})
 	write(t, k.folder, map[string]string{".trash-1/tree/a": "x"})
 	write(t, k.dir, map[string]string{".git/" + forgottenPrefix + "1/tree/HEAD": "x"})
-	old := time.Now().Add(-2 * oldLock)
-	if err := errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old)); err != nil {
+	old, now := time.Now().Add(-2*oldLock), time.Now().Add(time.Hour) // young however slow this machine is
+	if err := errors.Join(os.RemoveAll(gone.Dir), os.Chtimes(unborn, old, old), os.Chtimes(young, now, now)); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Prune(t.Context()); err != nil {
