@@ -83,7 +83,11 @@ func (s *Shared) Need(t testing.TB) *Server {
 
 // Get returns the server.
 func (s *Shared) Get() (*Server, error) {
-	s.once.Do(func() { s.server, s.err = Start() })
+	s.once.Do(func() {
+		if s.server, s.err = Start(); s.err == nil {
+			s.server.Address += "&connect_timeout=60" // it always answers, but a busy machine may stand still for some seconds
+		}
+	})
 	return s.server, s.err
 }
 
@@ -150,6 +154,17 @@ func StartWith(opts Options) (*Server, error) {
 	if err == nil {
 		err = s.Restart()
 	}
+	for range 5 {
+		if err == nil || !strings.Contains(err.Error(), "Address already in use") { // another program took the port in the meantime
+			break
+		}
+		if err = s.choosePort(); err == nil {
+			err = s.Configure()
+		}
+		if err == nil {
+			err = s.Restart()
+		}
+	}
 	if err != nil {
 		os.RemoveAll(s.Dir)
 		return nil, err
@@ -164,9 +179,9 @@ func newServer(parent string) (*Server, error) {
 	if err == nil {
 		dir, err = os.MkdirTemp(parent, "signalbox-pg-")
 	}
-	var port int
+	s := &Server{Dir: dir, data: filepath.Join(dir, "data"), bin: bin}
 	if err == nil {
-		port, err = freePort()
+		err = s.choosePort()
 	}
 	if err == nil {
 		err = giveAway(dir)
@@ -174,16 +189,18 @@ func newServer(parent string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{Address: fmt.Sprintf("postgres:///postgres?user=signalbox&host=%s&port=%d", dir, port), Dir: dir, Port: port, data: filepath.Join(dir, "data"), bin: bin}, nil
+	return s, nil
 }
 
-// freePort returns a port that no server uses now. The name of the socket has the port too.
-func freePort() (int, error) {
+// choosePort makes the port of the server one that no server uses now. The name of the socket has the port too.
+func (s *Server) choosePort() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	s.Port = l.Addr().(*net.TCPAddr).Port
+	s.Address = fmt.Sprintf("postgres:///postgres?user=signalbox&host=%s&port=%d", s.Dir, s.Port)
+	return l.Close()
 }
 
 // Give makes a file that of the user who runs the servers.
@@ -256,7 +273,7 @@ func (s *Server) startOnce() error {
 
 // watch starts a process that kills the server and removes its files when this process ends without stopping it, for example because it is killed.
 func (s *Server) watch(pid int) (stop func(), err error) {
-	cmd := exec.Command("sh", "-c", `read line; kill -9 "$1"; sleep 1; rm -rf "$2"`, "sh", fmt.Sprint(pid), s.Dir)
+	cmd := exec.Command("sh", "-c", `read line; kill -9 "$1"; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; rm -rf "$2" && exit; done`, "sh", fmt.Sprint(pid), s.Dir)
 	if _, err := cmd.StdinPipe(); err != nil { // it is closed when this process ends
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func TestServerEndsWithItsProcess(t *testing.T) {
 	if dir == "" {
 		t.Fatalf("no folder in %q", output)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 			return
 		}

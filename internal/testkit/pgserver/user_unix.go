@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -52,7 +53,8 @@ func (s *Server) signal(sig syscall.Signal) error {
 			return err
 		}
 	}
-	children, err := childrenOf(s.pid)
+	all, err := processes()
+	children := childrenOf(s.pid, all)
 	for _, pid := range append(children, s.pid) {
 		if killErr := syscall.Kill(pid, sig); killErr != nil && !errors.Is(killErr, syscall.ESRCH) {
 			err = errors.Join(err, killErr)
@@ -60,21 +62,52 @@ func (s *Server) signal(sig syscall.Signal) error {
 	}
 	if err == nil && sig == syscall.SIGKILL {
 		<-s.ended
+		err = awaitEnd(children)
 	}
 	return err
 }
 
-// childrenOf returns the processes that a process has started.
-func childrenOf(parent int) (pids []int, err error) {
-	output, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
+// awaitEnd waits until processes that were killed have ended: until then their connections are open.
+func awaitEnd(pids []int) error {
+	for {
+		all, err := processes()
+		if err != nil || !slices.ContainsFunc(all, func(p process) bool { return slices.Contains(pids, p.pid) && !p.ended }) {
+			return err
+		}
+	}
+}
+
+// process is a process of this machine.
+type process struct {
+	pid, parent int
+	ended       bool // its parent does not know yet
+}
+
+// processes returns all processes of this machine.
+func processes() (all []process, err error) {
+	output, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,stat=").Output()
 	if err != nil {
 		return nil, fmt.Errorf("ps: %w", err)
 	}
 	for line := range strings.Lines(string(output)) {
-		var pid, ppid int
-		if _, err := fmt.Sscan(line, &pid, &ppid); err == nil && ppid == parent {
-			pids = append(pids, pid)
+		var (
+			p     process
+			state string
+		)
+		if _, err := fmt.Sscan(line, &p.pid, &p.parent, &state); err == nil {
+			p.ended = strings.HasPrefix(state, "Z")
+			all = append(all, p)
 		}
 	}
-	return pids, nil
+	return all, nil
+}
+
+// childrenOf returns the processes that a process has started.
+func childrenOf(parent int, all []process) (pids []int) {
+	for _, p := range all {
+		if p.parent == parent {
+			pids = append(pids, p.pid)
+		}
+	}
+	return pids
 }

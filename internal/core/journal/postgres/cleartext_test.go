@@ -31,8 +31,8 @@ func TestClearTextPassword(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	for _, parameters := range []string{"", "?sslmode=disable", "?sslmode=allow"} {
-		j, err := Open(t.Context(), "postgres://ann@"+listener.Addr().String()+"/shop"+parameters, Options{Schema: "shop"})
+	for _, parameters := range []string{"", "&sslmode=disable", "&sslmode=allow"} {
+		j, err := Open(t.Context(), "postgres://ann@"+listener.Addr().String()+"/shop?connect_timeout=60"+parameters, Options{Schema: "shop"})
 		if err == nil {
 			j.Close()
 		}

@@ -46,7 +46,7 @@ func TestClosingNotifiesOthers(t *testing.T) {
 	schema := newSchema()
 	openJournal(t, schema).Close()
 	open := func(poll time.Duration) *Journal {
-		j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, poll: poll})
+		j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, poll: poll, patience: time.Minute, notice: time.Minute})
 		must(t, err)
 		return j
 	}

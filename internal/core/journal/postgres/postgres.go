@@ -46,6 +46,7 @@ type Options struct {
 	poll     time.Duration // 0 means defaultPoll
 	answer   time.Duration // 0 means answerTimeout
 	patience time.Duration // 0 means patience
+	notice   time.Duration // 0 means notifyTimeout
 	formats  []format      // nil means formats
 }
 
@@ -116,7 +117,7 @@ func open(ctx context.Context, address string, opts Options) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.poll, opts.answer, opts.patience = cmp.Or(opts.poll, defaultPoll), cmp.Or(opts.answer, answerTimeout), cmp.Or(opts.patience, patience)
+	opts.poll, opts.answer, opts.patience, opts.notice = cmp.Or(opts.poll, defaultPoll), cmp.Or(opts.answer, answerTimeout), cmp.Or(opts.patience, patience), cmp.Or(opts.notice, notifyTimeout)
 	if opts.formats == nil {
 		opts.formats = formats
 	}

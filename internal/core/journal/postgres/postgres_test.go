@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -44,9 +45,10 @@ var schemaNumber atomic.Int64
 // newSchema returns the name of a new schema.
 func newSchema() string { return fmt.Sprintf("box_%d", schemaNumber.Add(1)) }
 
+// openJournal opens a journal, which waits for a slow server.
 func openJournal(t testing.TB, schema string) *Journal {
 	t.Helper()
-	j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, Create: true})
+	j, err := Open(t.Context(), shared.Need(t).Address, Options{Schema: schema, Create: true, patience: time.Minute, answer: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -193,6 +193,15 @@ func TestServerIsPaused(t *testing.T) {
 	j.pool, err = pgxpool.NewWithConfig(t.Context(), config)
 	must(t, err)
 	must(t, appendEvent(t, j, 1))
+	// The notification of that append may still use a connection. The next append needs another one: it cannot make one while the server is paused.
+	var spare [2]*pgxpool.Conn
+	for i := range spare {
+		spare[i], err = j.pool.Acquire(t.Context())
+		must(t, err)
+	}
+	for _, conn := range spare {
+		conn.Release()
+	}
 	j.opts.answer = time.Second
 	must(t, server.Pause())
 	err = appendEvent(t, j, 2)

@@ -77,7 +77,7 @@ func (j *Journal) untilClosed() (context.Context, context.CancelFunc) {
 const notifyTimeout = 2 * time.Second
 
 func (j *Journal) notifyOnce(head uint64) {
-	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), j.opts.notice)
 	defer cancel()
 	var batch pgx.Batch
 	batch.Queue("SET LOCAL synchronous_commit = off") // there is nothing to lose
@@ -110,7 +110,7 @@ func (j *Journal) watchOthers() {
 		j.head.Wake()
 		select {
 		case <-ctx.Done():
-		case <-time.After(j.opts.poll):
+		case <-time.After(min(j.opts.poll, defaultPoll)):
 		}
 	}
 }
