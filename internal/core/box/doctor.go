@@ -82,10 +82,12 @@ type system struct {
 	runTimeout    time.Duration // how long other programs may run
 
 	databaseTimeout time.Duration // how long to wait for a database
+	afterFunc       func(time.Duration, func()) (stop func() bool)
 }
 
 func realSystem() *system {
-	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second, 5 * time.Second, 10 * time.Second}
+	after := func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
+	return &system{runtime.GOOS, time.Now, freeBytes, openFileLimit, 2 * time.Second, 5 * time.Second, 10 * time.Second, after}
 }
 
 // Doctor checks everything that signalbox needs. It changes nothing.

@@ -47,7 +47,7 @@ func newPatient(t *testing.T) *patient {
 	sys.goos = "linux"
 	sys.freeBytes = func(string) (uint64, error) { return 10 << 30, nil }
 	sys.openFileLimit = func() (uint64, error) { return 1024, nil }
-	sys.lockTimeout = 50 * time.Millisecond
+	sys.lockTimeout, sys.runTimeout = time.Minute, time.Minute
 	p.opts = DoctorOptions{Options: *k.opts, Version: "v1", Project: p.project, Dir: k.dir, Slots: 5, system: sys,
 		Agents: []AgentCommand{{"robot", []string{program(t, "robot", "echo robot 1.2.3"), "-p"}}}}
 	return p
@@ -103,7 +103,9 @@ func TestDoctorHealthyBox(t *testing.T) {
 			t.Errorf("%s was not looked at, only %q", want, names)
 		}
 	}
-	if p.opts.system = nil; len(Doctor(t.Context(), p.opts)) != len(names) {
+	p.opts.system = realSystem()
+	p.opts.system.lockTimeout, p.opts.system.runTimeout = time.Minute, time.Minute
+	if len(Doctor(t.Context(), p.opts)) != len(names) {
 		t.Error("on the real system other things are looked at")
 	}
 }
@@ -158,6 +160,7 @@ func ailmentsInside() map[string]ailment {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { lock.Release() })
+			p.opts.system.lockTimeout = 50 * time.Millisecond
 		}, "locks", Problem, "ledger.lock for 50ms", "hangs"},
 		"little room": {func(_ *testing.T, p *patient) {
 			p.opts.system.freeBytes = func(string) (uint64, error) { return 1<<30 - 1, nil }

@@ -27,7 +27,7 @@ func (d *doctor) openToCheck(ctx context.Context) (opened *Ledger, inner context
 		if address == config.JournalSQLite {
 			return func() bool { return true }
 		}
-		return time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%s did not %s within %s", database, what, timeout)) }).Stop
+		return d.sys.afterFunc(timeout, func() { cancel(fmt.Errorf("%s did not %s within %s", database, what, timeout)) })
 	}
 	within := limit(d.sys.databaseTimeout, "answer")
 	l, err := openLedgerAt(inner, d.Dir, address, &d.Options, readWrite)
