@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -30,7 +31,7 @@ func process(t *testing.T, dir, session string) *exec.Cmd {
 
 func TestStdioProcess(t *testing.T) {
 	dir := newBox(t)
-	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, "")})
+	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, ""), TerminateDuration: time.Minute})
 	if len(c.tools) != 14 {
 		t.Errorf("%d tools", len(c.tools))
 	}
@@ -50,7 +51,7 @@ func TestStdioProcess(t *testing.T) {
 func TestStdioProcessWithSession(t *testing.T) {
 	dir := newBox(t)
 	order(t, dir, rules.OpenWork{Work: "w", Actor: "ann"}, rules.Claim{Work: "w", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "bob", Lease: "l"})
-	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, "s-1")})
+	c := callerOver(t, &mcp.CommandTransport{Command: process(t, dir, "s-1"), TerminateDuration: time.Minute})
 	c.fails("open_work", "not_allowed", args{"work": "x"})
 	c.ok("submit_exit", args{"phase_completed": "IMPLEMENTATION", "exit_reason": "completed"})
 }
