@@ -12,7 +12,8 @@ import (
 // options; nil changes nothing.
 func Start(t testing.TB, change func(*server.Options)) string {
 	t.Helper()
-	opts := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, NoSigs: true, NoLog: true}
+	opts := &server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), SyncAlways: true, NoSigs: true, NoLog: true,
+		AuthTimeout: 60, TLSTimeout: 60} // seconds: a busy machine may stand still for some
 	if change != nil {
 		change(opts)
 	}

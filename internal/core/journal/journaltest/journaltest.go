@@ -117,7 +117,7 @@ func readAll(t testing.TB, j journal.Log, after uint64) (events []signalbox.Even
 
 // testContext is done when the test ends or hangs.
 func testContext(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

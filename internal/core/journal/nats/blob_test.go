@@ -56,7 +56,7 @@ func TestAnswerToBlobIsLost(t *testing.T) {
 			known = first || ack.Duplicate
 		}
 	}}
-	j, err := Open(t.Context(), startProxy(t, address, p)+"/box", Options{patience: time.Minute})
+	j, err := Open(t.Context(), startProxy(t, address, p)+"/box", Options{patience: time.Minute, attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func TestConnectionBreaksInAnAppend(t *testing.T) {
 						}
 					}
 				}}
-				j, err := Open(t.Context(), startProxy(t, address, p)+box, Options{})
+				j, err := Open(t.Context(), startProxy(t, address, p)+box, Options{patience: time.Minute})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -208,7 +208,7 @@ func TestAppendAfterLostEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &proxy{mark: mark}
 			p.broken = func() { p.redirect(after) }
-			j, err := Open(t.Context(), startProxy(t, before, p)+box, Options{})
+			j, err := Open(t.Context(), startProxy(t, before, p)+box, Options{patience: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +294,7 @@ func TestWatchSurvivesReconnect(t *testing.T) {
 	other := openJournal(t, address+box)
 	defer other.Close()
 	p := &proxy{mark: "no message has this"}
-	j, err := Open(t.Context(), startProxy(t, address, p)+box, Options{poll: time.Hour})
+	j, err := Open(t.Context(), startProxy(t, address, p)+box, Options{poll: time.Hour, patience: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +368,7 @@ func TestUnavailable(t *testing.T) {
 func fakeServer(t *testing.T, opts Options, answer map[string]func(m *natsgo.Msg)) *Journal {
 	t.Helper()
 	address := natsserver.Start(t, func(o *server.Options) { o.JetStream = false })
-	conn, err := natsgo.Connect(address)
+	conn, err := natsgo.Connect(address, natsgo.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,9 +381,14 @@ func fakeServer(t *testing.T, opts Options, answer map[string]func(m *natsgo.Msg
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	attempt := opts.attempt
+	opts.attempt = time.Minute // also to connect, and for answers that no test wants to be late
 	j := newJournal("shop", opts)
 	if err := j.connect(t.Context(), []string{address}, nil); err != nil {
 		t.Fatal(err)
+	}
+	if attempt != 0 {
+		j.opts.attempt = attempt
 	}
 	t.Cleanup(func() { j.Close() })
 	return j

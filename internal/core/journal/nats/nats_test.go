@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
@@ -96,9 +97,10 @@ var boxNumber atomic.Int64
 // newName returns the name of a new box.
 func newName() string { return fmt.Sprintf("box-%d", boxNumber.Add(1)) }
 
+// openJournal opens a journal, which waits for a slow server.
 func openJournal(t testing.TB, address string) *Journal {
 	t.Helper()
-	j, err := Open(t.Context(), address, Options{Create: true})
+	j, err := Open(t.Context(), address, Options{Create: true, patience: time.Minute, attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

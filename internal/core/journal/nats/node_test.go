@@ -113,19 +113,41 @@ func (c *testCluster) kill(t testing.TB, node string) {
 	_ = c.processes[node].cmd.Wait()
 }
 
+// open opens a journal in the cluster, which waits for slow nodes and elections.
 func (c *testCluster) open(t testing.TB, node, name string) *Journal {
 	t.Helper()
-	j, err := OpenCluster(t.Context(), c.of(node, false), Options{Create: true, name: name})
+	j, err := OpenCluster(t.Context(), c.of(node, false), Options{Create: true, name: name, patience: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return j
 }
 
+// awaitReplicas waits until all nodes have everything.
+func (c *testCluster) awaitReplicas(t *testing.T, j *Journal) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); ; {
+		findings, err := j.Inspect(t.Context())
+		good := 0
+		for _, f := range findings {
+			if (f.Name == "replicas" || f.Name == "lag") && f.Level == journal.OK {
+				good++
+			}
+		}
+		if good == 2 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%v, %v", findings, err)
+		}
+	}
+}
+
 func TestClusterJournal(t *testing.T) {
 	c := newCluster(t, 3)
 	c.startAll(t)
 	j := c.open(t, "a", "shop")
+	c.awaitReplicas(t, j)
 	wantFinding(t, j, "replicas", journal.OK, "3 replicas of the ledger, leader ")
 	wantFinding(t, j, "fsync", journal.OK, "sync every append")
 	wantFinding(t, j, "rights", journal.OK, "may append")
@@ -352,7 +374,7 @@ func TestAnotherSecret(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	stranger.Dir = c.of("a", false).Dir
-	_, err = OpenCluster(t.Context(), stranger, Options{patience: time.Second})
+	_, err = OpenCluster(t.Context(), stranger, Options{patience: time.Minute, attempt: time.Minute})
 	if signalbox.CodeOf(err) != signalbox.CodeFailed || !strings.Contains(fmt.Sprint(err), "do not trust each other") || !strings.Contains(signalbox.HintOf(err), "secret") {
 		t.Errorf("%v", err)
 	}

@@ -27,12 +27,12 @@ import (
 // jetStream returns a client of a server.
 func jetStream(t testing.TB, address string) jetstream.JetStream {
 	t.Helper()
-	conn, err := natsgo.Connect(address)
+	conn, err := natsgo.Connect(address, natsgo.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestRefuseStreams(t *testing.T) {
 }
 
 func TestRefuseServers(t *testing.T) {
-	quick := Options{Create: true, patience: 300 * time.Millisecond}
+	quick := Options{Create: true, patience: 300 * time.Millisecond, attempt: time.Minute}
 	for name, test := range map[string]struct {
 		change func(*server.Options)
 		want   string
@@ -138,7 +138,6 @@ func TestRefuseServers(t *testing.T) {
 		"TLS is required": {func(o *server.Options) {
 			o.TLSConfig, _ = nodeTLS(NewSecret(), []string{"127.0.0.1"})
 			o.TLSVerify = true
-			o.TLSTimeout = 5
 		}, "do not trust each other"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +196,7 @@ func TestReadOnlyUser(t *testing.T) {
 	if err := writer.Append(t.Context(), 0, testEvents(0, 3)); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := Open(t.Context(), as("reader:r"), Options{})
+	reader, err := Open(t.Context(), as("reader:r"), Options{attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

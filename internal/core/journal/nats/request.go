@@ -190,8 +190,10 @@ func (j *Journal) retry(ctx context.Context, f func() error) error {
 			missing = time.Now()
 		}
 		switch {
-		case err == nil || !temporary(err) && tolerance == 0 || ctx.Err() != nil:
+		case err == nil || !temporary(err) && tolerance == 0:
 			return explain(err)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case tolerance > 0 && time.Since(missing) > min(tolerance, j.opts.patience/2):
 			if errors.Is(err, errMissing) {
 				err = damaged(err)

@@ -74,7 +74,7 @@ func TestKilledUpload(t *testing.T) {
 	}
 	wantStored(t, j, "after an upload", 3+2, 1)
 
-	later, err := Open(t.Context(), address, Options{uploadAge: 1})
+	later, err := Open(t.Context(), address, Options{uploadAge: 1, attempt: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestCollectDuringUpload(t *testing.T) {
 			box := address + "/" + newName()
 			j := openJournal(t, box)
 			defer j.Close()
-			other, err := Open(t.Context(), box, Options{uploadAge: age})
+			other, err := Open(t.Context(), box, Options{uploadAge: age, attempt: time.Minute})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -56,13 +56,16 @@ func (j *Journal) watchOthers() {
 		}
 	}()
 	for ctx.Err() == nil {
+		pause := j.opts.poll
 		if head, err := j.streamHead(ctx); err == nil {
 			j.head.Set(head)
+		} else {
+			pause = min(pause, maxPause) // what was missed is still not known
 		}
 		select {
 		case <-ctx.Done():
 		case <-j.back:
-		case <-time.After(j.opts.poll):
+		case <-time.After(pause):
 		}
 	}
 }
