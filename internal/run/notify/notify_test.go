@@ -109,7 +109,7 @@ func TestKilledBetweenSendingAndRemembering(t *testing.T) {
 		close(dead)
 	}
 	first := next(t, got)
-	<-dead // while it lives it has the lock, and the next process leaves the message to it
+	<-dead        // while it lives it has the lock, and the next process leaves the message to it
 	for range 2 { // the second time there is nothing left
 		again, stdin := startChild(t, k.box.Dir)
 		stdin.Close()
