@@ -110,15 +110,14 @@ func (j *Journal) request(ctx context.Context, m *natsgo.Msg) (*natsgo.Msg, erro
 	attempt, remove := j.requests.add(attempt, m.Subject)
 	defer remove()
 	answer, err := j.conn.RequestMsgWithContext(attempt, m)
+	err = sendError(err)
 	switch {
 	case err == nil:
 		return answer, nil
-	case ctx.Err() != nil:
+	case errors.Is(err, errNotSent), ctx.Err() != nil, attempt.Err() == nil:
 		return nil, err
-	case attempt.Err() != nil:
-		return nil, context.Cause(attempt)
 	}
-	return nil, sendError(err)
+	return nil, context.Cause(attempt)
 }
 
 // sendError marks errors that mean that nothing was sent.
