@@ -6,6 +6,7 @@
 package crew
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,6 +82,8 @@ type delays struct {
 	quiet time.Duration
 	// linger is how long an agent may keep running after its turn has ended; 0 means the linger time of its command.
 	linger time.Duration
+	// finish is how long a program that has sent its verdict may take to end its turn after a cap is reached; 0 means finishTime.
+	finish time.Duration
 	// look is the time between looks at what a program uses that does not report it; 0 means lookEvery.
 	look time.Duration
 	// start are the pauses before an agent that could not be started is started again.
@@ -91,6 +94,8 @@ type delays struct {
 	retry []time.Duration
 	// request is the pause between looks at open pull requests; 0 means the configured one.
 	request time.Duration
+	// firstLook is how long a run looks at open pull requests before it starts agents; 0 means firstLook.
+	firstLook time.Duration
 	// version is how long a program may take to print its version; 0 means versionTimeout.
 	version time.Duration
 	// slowRequest is how long a pull request may wait until the user is told.
@@ -313,7 +318,7 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 			stop(err)
 		}
 	})
-	looking, looked := context.WithTimeout(following, firstLook)
+	looking, looked := context.WithTimeout(following, cmp.Or(c.opts.delays.firstLook, firstLook))
 	c.lookAtRequests(looking) // before the loop can find that there is nothing to do
 	looked()
 	helpers.Go(func() { c.watchRequests(following) })

@@ -379,7 +379,7 @@ func (s *stage) beginIn(b *box.Box, options Options) *running {
 
 // shortDelays returns delays that are short, except for those that a slow machine must not reach.
 func shortDelays() *delays {
-	return &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: patience, version: time.Minute, look: 50 * time.Millisecond,
+	return &delays{park: 500 * time.Millisecond, quiet: 200 * time.Millisecond, linger: patience, finish: patience, firstLook: patience, version: time.Minute, look: 50 * time.Millisecond,
 		start: []time.Duration{1, 1, 1}, retry: []time.Duration{1, 1}}
 }
 

@@ -219,7 +219,7 @@ func (sup *supervisor) stopAt(reached rules.Cap) {
 	switch {
 	case reached == "" || sup.meter == nil || sup.spentOver != nil || sup.listener.hasEnded():
 	case sup.listener.hasVerdict():
-		sup.reached, sup.spentOver = reached, time.After(finishTime)
+		sup.reached, sup.spentOver = reached, time.After(cmp.Or(sup.session.crew.opts.delays.finish, finishTime))
 	default:
 		sup.cap = reached
 	}
