@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
@@ -78,7 +79,9 @@ func TestOneQuestionAboutAnAgent(t *testing.T) {
 }
 
 func testOneQuestion(t *testing.T, agent string, cause rules.FailCause, lines string) {
-	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", script: `
+	delays := shortDelays()
+	delays.linger = 500 * time.Millisecond
+	s := set(t, scene{plan: task("T1") + task("T2"), settings: "roles: {critic: {agent: " + agent + "}}\n", options: Options{delays: delays}, script: `
 on critic * attempt 1:
     ` + lines + `
 `})
