@@ -124,13 +124,13 @@ on developer T1 attempt 2:
 // slowAppend is a journal whose first lease takes a while to be stored.
 type slowAppend struct {
 	journal.Journal
-	once           sync.Once
-	begun, storing chan struct{}
+	once             sync.Once
+	started, storing chan struct{}
 }
 
 func (j *slowAppend) Append(ctx context.Context, expected uint64, events []signalbox.Event) error {
 	if slices.ContainsFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeLeaseGranted }) {
-		j.once.Do(func() { close(j.begun) })
+		j.once.Do(func() { close(j.started) })
 		<-j.storing
 	}
 	return j.Journal.Append(ctx, expected, events)
@@ -141,13 +141,13 @@ func TestStoppedWhileClaiming(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	b := s.open()
 	b.Engine.Close()
-	slow := &slowAppend{Journal: b.Journal, begun: make(chan struct{}), storing: make(chan struct{})}
+	slow := &slowAppend{Journal: b.Journal, started: make(chan struct{}), storing: make(chan struct{})}
 	var err error
 	if b.Engine, err = engine.Open(t.Context(), slow, nil); err != nil {
 		t.Fatal(err)
 	}
 	r := s.beginIn(b, Options{})
-	<-slow.begun
+	<-slow.started
 	r.stop(nil)
 	<-r.over
 	close(slow.storing)

@@ -60,18 +60,22 @@ func (s *Server) signal(sig syscall.Signal) error {
 			err = errors.Join(err, killErr)
 		}
 	}
-	if err == nil && sig == syscall.SIGKILL {
+	switch {
+	case err != nil:
+	case sig == syscall.SIGKILL:
 		<-s.ended
-		err = awaitEnd(children)
+		err = await(children, "Z")
+	case sig == syscall.SIGSTOP:
+		err = await(children, "TZ")
 	}
 	return err
 }
 
-// awaitEnd waits until processes that were killed have ended: until then their connections are open.
-func awaitEnd(pids []int) error {
+// await waits until all processes are in one of the states or are gone. Until a killed or stopped process is, it may still answer.
+func await(pids []int, states string) error {
 	for {
 		all, err := processes()
-		if err != nil || !slices.ContainsFunc(all, func(p process) bool { return slices.Contains(pids, p.pid) && !p.ended }) {
+		if err != nil || !slices.ContainsFunc(all, func(p process) bool { return slices.Contains(pids, p.pid) && !strings.Contains(states, p.state[:1]) }) {
 			return err
 		}
 	}
@@ -80,7 +84,7 @@ func awaitEnd(pids []int) error {
 // process is a process of this machine.
 type process struct {
 	pid, parent int
-	ended       bool // its parent does not know yet
+	state       string // begins with T if it was stopped, and with Z if it has ended and its parent does not know yet
 }
 
 // processes returns all processes of this machine.
@@ -90,12 +94,8 @@ func processes() (all []process, err error) {
 		return nil, fmt.Errorf("ps: %w", err)
 	}
 	for line := range strings.Lines(string(output)) {
-		var (
-			p     process
-			state string
-		)
-		if _, err := fmt.Sscan(line, &p.pid, &p.parent, &state); err == nil {
-			p.ended = strings.HasPrefix(state, "Z")
+		var p process
+		if _, err := fmt.Sscan(line, &p.pid, &p.parent, &p.state); err == nil {
 			all = append(all, p)
 		}
 	}
