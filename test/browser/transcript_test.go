@@ -238,6 +238,7 @@ func TestTranscriptKeys(t *testing.T) {
 	isOn("k", fmt.Sprintf(`#log a.at[href$="at=%d"]`, first))
 	for n := range 300 {
 		before := eval[int](p, "Number(document.activeElement.textContent)")
+		p.until(`[...document.querySelectorAll("#log a")].indexOf(document.activeElement) > 0`) // the lines before it are loaded, which may take a moment
 		p.press("k")
 		if now := eval[int](p, "Number(document.activeElement.textContent)"); now >= before || !p.is(seen+".some((l) => l.contains(document.activeElement))") {
 			t.Fatalf("press %d: from %d, k leads to %d", n, before, now)
