@@ -18,6 +18,9 @@ const followAtOnce = 256
 func (b *Box) Follow(ctx context.Context, after uint64, f func([]signalbox.Event) error) error {
 	for {
 		over := ctx.Err() != nil
+		if over { // the engine may not have noticed the last events of other processes
+			b.Engine.RefreshFinally(ctx)
+		}
 		if err := b.ReadTo(ctx, &after, b.Engine.Tail().Seq, f); err != nil {
 			return err
 		}

@@ -94,7 +94,7 @@ func (o *outage) wait(ctx context.Context, enough, closing <-chan struct{}, f fu
 	}
 }
 
-// knownPatience is how long RefreshOrKnown waits.
+// knownPatience is how long RefreshOrKnown and RefreshFinally wait.
 const knownPatience = 2 * time.Second
 
 // RefreshOrKnown is Refresh for callers that show the last known state if there is no newer one. If the journal is not available, or does not
@@ -110,6 +110,14 @@ func (e *Engine) RefreshOrKnown(ctx context.Context) (since time.Time, err error
 		return e.outage.begin(err), nil
 	}
 	return time.Time{}, err
+}
+
+// RefreshFinally is Refresh for a caller that is about to end, whose context may be done: what others appended before that may not have arrived yet. It gives
+// up after two seconds, and the caller then does without.
+func (e *Engine) RefreshFinally(ctx context.Context) {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownPatience)
+	defer cancel()
+	_ = e.Refresh(limited)
 }
 
 // DoPatiently is Do, but while the journal is not available it tries again, until ctx is done or enough is closed; nil means that only ctx ends it.
