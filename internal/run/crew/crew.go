@@ -329,7 +329,8 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 	}
 	c.cancelSessions()
 	c.running.Wait()
-	if err != nil { // the sessions may have changed the outcome, and their agents the base branch, while they ended
+	if err != nil { // the sessions may have changed the outcome, and their agents the base branch, while they ended, and other processes may have completed the plan
+		c.box.Engine.RefreshFinally(ctx)
 		c.observeBase(context.WithoutCancel(ctx), false)
 		outcome, _ = c.status()
 	}
