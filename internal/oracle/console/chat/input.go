@@ -19,6 +19,9 @@ func (m *model) press(msg tea.KeyPressMsg) tea.Cmd {
 		m.search = nil
 		m.interrupt()
 		return nil
+	}
+	m.twice = false
+	switch name {
 	case "ctrl+z":
 		m.suspend = true
 		return nil

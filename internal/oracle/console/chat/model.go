@@ -85,6 +85,7 @@ type model struct {
 	// The answer that arrives.
 	answering bool
 	stopping  bool // it was interrupted
+	twice     bool // another ctrl+c leaves as interrupted, also if the answer has ended meanwhile: the last key stopped it
 	cancel    context.CancelFunc
 	answers   int // the number of the answer
 	seconds   int
@@ -380,7 +381,7 @@ func (m *model) answered(err error) tea.Cmd {
 func (m *model) interrupt() {
 	switch {
 	case m.answering && !m.stopping:
-		m.stopping = true
+		m.stopping, m.twice = true, true
 		m.cancel()
 		if len(m.queue) > 0 {
 			m.setInput(strings.Join(append(m.queue, m.input.Value()), "\n"))
@@ -388,7 +389,11 @@ func (m *model) interrupt() {
 		}
 	case m.answering || m.input.Value() == "":
 		m.leave()
+		if m.twice {
+			m.err = ErrInterrupted
+		}
 	default:
+		m.twice = false
 		m.input.Reset()
 		m.at, m.draft = len(m.history.entries), ""
 	}

@@ -346,6 +346,21 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("leaving: %v, %v", x.m.leaving, x.m.err)
 	}
 
+	// The answer may end between two interrupts. That they are two counts, unless there was another key.
+	for between, want := range map[string]error{"": ErrInterrupted, "left": nil} {
+		x = newTester(t, Options{})
+		x.typed("slow")
+		x.press("enter", "ctrl+c")
+		x.send(answeredMsg{errors.New("interrupted")})
+		if between != "" {
+			x.press(between)
+		}
+		x.press("ctrl+c")
+		if !x.m.leaving || !errors.Is(x.m.err, want) {
+			t.Errorf("with %q between: leaving: %v, %v", between, x.m.leaving, x.m.err)
+		}
+	}
+
 	x = newTester(t, Options{})
 	x.typed("slow")
 	x.press("enter", "ctrl+c", "ctrl+c")
