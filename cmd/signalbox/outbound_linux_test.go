@@ -201,7 +201,7 @@ func TestServePublishes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.dir, "signalbox.yaml"), []byte("webhooks: ["+c.URL+"/events]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, stop := b.serving()
+	_, _, stop := b.serving("--listen", "127.0.0.1:0")
 	b.must("work", "open", "t1")
 	if status := stop(); status != 0 {
 		t.Errorf("status %d", status)
