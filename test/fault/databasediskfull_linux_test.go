@@ -20,7 +20,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	for range sized(2, 20) {
 		check(t, disk.Fill())
 		failed := l.failures()
-		for end := time.Now().Add(2 * time.Minute); l.failures() < failed+3; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(patience); l.failures() < failed+3; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("no command fails on a full disk")
 			}

@@ -15,7 +15,7 @@ import (
 )
 
 // patience is the timeout for things that must happen. It is generous, because it is not a measurement.
-const patience = 3 * time.Minute
+const patience = 10 * time.Minute
 
 // diary is a folder in which agents and tools record what they do. They find it in $DIARY.
 type diary string
@@ -61,10 +61,24 @@ func (d diary) counts(t testing.TB, name string) map[string]int {
 	return counts
 }
 
-// await waits until a file exists.
+// await waits until a file exists. A shell creates it before it writes to it.
 func (d diary) await(t testing.TB, name string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !exists(d.file(name)); time.Sleep(2 * time.Millisecond) {
+	d.awaitUntil(t, name, func() bool { return exists(d.file(name)) })
+}
+
+// awaitLine waits until a file has a complete line.
+func (d diary) awaitLine(t testing.TB, name string) {
+	t.Helper()
+	d.awaitUntil(t, name, func() bool {
+		text, _ := os.ReadFile(d.file(name))
+		return bytes.HasSuffix(text, []byte("\n"))
+	})
+}
+
+func (d diary) awaitUntil(t testing.TB, name string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("timed out waiting for the file %s of the diary", name)
 		}

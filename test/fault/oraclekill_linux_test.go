@@ -292,7 +292,7 @@ func TestOracleInDoubt(t *testing.T) {
 			for _, group := range []bool{false, true} {
 				o := s.newConversation(t, "Which tool hangs? keep")
 				p := o.start(t)
-				o.diary.await(t, "keys")
+				o.diary.awaitLine(t, "keys")
 				if len(o.diary.toolsAlive()) == 0 {
 					t.Fatal("the tool is not alive")
 				}
