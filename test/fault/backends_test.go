@@ -2,6 +2,7 @@ package fault
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,13 +139,16 @@ func (c *clusterNodes) configure(t testing.TB, number int, s *site) {
 	s.trustPlace(t) // the secret belongs to it
 }
 
-// host starts a process that runs the node of a machine until the test ends. It may wait for other nodes.
+// host starts a process that runs the node of a machine until the test ends. It may wait for other nodes. It serves at an address of its own, so that nothing else
+// takes its port while it serves nothing.
 func (s *site) host(t testing.TB) *exec.Cmd {
 	t.Helper()
+	own, _, err := net.SplitHostPort(loopback.Address(t))
+	check(t, err)
 	log, err := os.CreateTemp(filepath.Dir(s.home), "host-*.log")
 	check(t, err)
 	defer log.Close()
-	cmd := s.command(t, "serve", "--listen", "127.0.0.1:0")
+	cmd := s.command(t, "serve", "--listen", net.JoinHostPort(own, "0"))
 	cmd.Stdout, cmd.Stderr = log, log
 	check(t, cmd.Start())
 	t.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestClusterLosesEvents makes a cluster lose events that it has acknowledged: while one machine is down, the other two store events; one of these
@@ -27,6 +28,7 @@ func TestClusterLosesEvents(t *testing.T) {
 	check(t, hosts[1].Process.Signal(syscall.SIGCONT))
 
 	kill(t, hosts[2]) // a process that is only paused has received events when it continues
+	awaitMajority(t, a)
 	a.must(t, "work", "open", "lost-1")
 	b.must(t, "work", "open", "lost-2")
 	kill(t, hosts[0])
@@ -35,6 +37,7 @@ func TestClusterLosesEvents(t *testing.T) {
 	b.host(t)
 	c.host(t)
 
+	awaitMajority(t, b)
 	checkLossIsRefused(t, b)
 	a.host(t)
 	checkLossIsRefused(t, a)
@@ -66,6 +69,7 @@ func TestAcceptLossInCluster(t *testing.T) {
 	for _, host := range hosts {
 		check(t, host.Process.Signal(syscall.SIGCONT))
 	}
+	awaitMajority(t, a)
 	for i, s := range sites {
 		s.must(t, "work", "open", fmt.Sprintf("lost-%d", i+1))
 	}
@@ -90,6 +94,21 @@ func TestAcceptLossInCluster(t *testing.T) {
 	}
 	if list := a.must(t, "work", "list"); !strings.Contains(list, "kept-2") || !strings.Contains(list, "after-2") || strings.Contains(list, "lost-") {
 		t.Errorf("the work is:\n%s", list)
+	}
+}
+
+// awaitMajority waits until most nodes of the cluster of a machine have started and have a leader. A single command does not wait as long as a slow machine may take
+// for that.
+func awaitMajority(t testing.TB, s *site) {
+	t.Helper()
+	for began := time.Now(); ; {
+		r := s.run(t, "work", "list")
+		if r.status != 1 {
+			return
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("the cluster has no majority:\n%s", r.stderr)
+		}
 	}
 }
 
