@@ -21,7 +21,7 @@ type terminalSession struct {
 }
 
 // patience is how long a test waits for something that is sure to happen.
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // openTerminal opens a terminal for one program.
 func openTerminal(t *testing.T, columns, rows int) *terminalSession {

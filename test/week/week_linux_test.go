@@ -26,7 +26,7 @@ const (
 	// The size of the terminal.
 	columns, rows = 100, 34
 	// patience is how long a screen or the end of a command may take. It is far longer than any does.
-	patience = 2 * time.Minute
+	patience = 10 * time.Minute
 	// quiet is how long the screen must not change before -update copies it.
 	quiet = 6 * time.Second
 )
