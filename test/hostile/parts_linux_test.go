@@ -249,7 +249,7 @@ func playBystander(args []string) error {
 	defer removeQueue(b.Key)
 	if key, err := unix.AddKey("user", b.Key, secret, unix.KEY_SPEC_USER_KEYRING); err == nil {
 		unix.KeyctlSetperm(key, 0x3f3f0000) // all rights for the user's processes
-		unix.KeyctlInt(unix.KEYCTL_SET_TIMEOUT, key, 300, 0, 0)
+		unix.KeyctlInt(unix.KEYCTL_SET_TIMEOUT, key, 3600, 0, 0)
 		defer unix.KeyctlInt(unix.KEYCTL_REVOKE, key, 0, 0, 0)
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(b); err != nil {
