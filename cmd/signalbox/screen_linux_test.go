@@ -22,6 +22,10 @@ func (w *terminalWorld) openSession(columns, rows int, typed string, args ...str
 	return c
 }
 
+// confirmed answers the question whether to stop. If the machine is so slow that the question is no longer open, the first key asks it again; otherwise the second
+// one means nothing.
+const confirmed = "qq"
+
 // The screen stays while a question is open. Keys act at once or not at all: what was typed before there was a screen is not obeyed.
 func TestScreenStaysForAQuestion(t *testing.T) {
 	w := newTerminalWorld(t)
@@ -45,7 +49,7 @@ func TestScreenStaysForAQuestion(t *testing.T) {
 	c.shows("Q-2") // the script asks again
 	c.types("q")
 	c.shows("stop? work is kept")
-	c.types("q")
+	c.types(confirmed)
 	if status := c.exit(); status != 130 {
 		t.Errorf("exit status %d:\n%s", status, c.Screen())
 	}
@@ -87,7 +91,7 @@ func TestSuspendedScreenContinues(t *testing.T) {
 	}
 	c.types("q")
 	c.shows("stop? agents end")
-	c.types("q")
+	c.types(confirmed)
 	c.exit()
 	c.shows("interrupted")
 }
@@ -99,7 +103,7 @@ func TestScreenWithoutAShellIsNotSuspended(t *testing.T) {
 	c.shows("1 question for you")
 	c.types("\x1aq")
 	c.shows("stop? agents end")
-	c.types("q")
+	c.types(confirmed)
 	if status := c.exit(); status != 130 {
 		t.Errorf("exit status %d", status)
 	}
