@@ -25,7 +25,11 @@ func (s *site) dropPrivileges(t *testing.T) {
 	}
 	root := filepath.Dir(s.home)
 	for dir := root; dir != os.TempDir() && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		check(t, os.Chmod(dir, 0o755))
+		info, err := os.Stat(dir)
+		check(t, err)
+		if info.Mode().Perm()&0o055 != 0o055 { // others must stay able to write where everybody can
+			check(t, os.Chmod(dir, 0o755))
+		}
 	}
 	s.each(t, root, func(name string, _ fs.DirEntry) error { return os.Lchown(name, unprivileged, unprivileged) })
 	s.prepare = func(cmd *exec.Cmd) {

@@ -219,7 +219,11 @@ func (s *stage) own() {
 		return
 	}
 	for dir := s.root; dir != os.TempDir() && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		s.check(os.Chmod(dir, 0o755))
+		info, err := os.Stat(dir)
+		s.check(err)
+		if info.Mode().Perm()&0o055 != 0o055 { // others must stay able to write where everybody can, as in /dev/shm
+			s.check(os.Chmod(dir, 0o755))
+		}
 	}
 	for _, root := range []string{s.root, s.Shared} {
 		s.check(filepath.WalkDir(root, func(path string, _ os.DirEntry, err error) error {
