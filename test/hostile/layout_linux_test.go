@@ -83,9 +83,10 @@ const finishName = "finish"
 
 func besideProgram(name string) string { return filepath.Join(filepath.Dir(executable()), name) }
 
-// awaitFile waits until a file exists. There is no event to wait for that all sandboxes let through.
+// awaitFile waits until a file exists. There is no event to wait for that all sandboxes let through. It gives up only when the test must have ended: the victim
+// waits during the whole attack, which takes minutes on a slow machine.
 func awaitFile(path string) {
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}
