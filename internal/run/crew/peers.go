@@ -89,6 +89,9 @@ func (c *Crew) leasesOf(owner string) (releases []rules.Release) {
 // reapOrphans ends the agents of crews that were killed, and releases their leases, which would otherwise last until they expire.
 func (c *Crew) reapOrphans(ctx context.Context) error {
 	_, err := agent.ReapOrphans(c.file(agent.RegisterFolder), c.box.Config.Grace, func(owner string) error {
+		if err := c.box.Engine.Refresh(ctx); err != nil { // a lease may have been granted to it just before it ended
+			return err
+		}
 		for _, release := range c.leasesOf(owner) {
 			if _, err := c.box.Engine.Do(ctx, release); err != nil && !isRefusal(err) {
 				return err

@@ -21,13 +21,19 @@ type peer struct {
 
 func (s *stage) startPeer() *peer {
 	s.t.Helper()
+	return s.startPeerWith(s.box)
+}
+
+// startPeerWith is startPeer for a peer that has opened the box itself.
+func (s *stage) startPeerWith(b *box.Box) *peer {
+	s.t.Helper()
 	p := &peer{stage: s}
 	var err error
 	if p.owner, err = agent.Join((&Crew{box: s.box}).file("crews")); err != nil {
 		s.t.Fatal(err)
 	}
 	session := p.owner.ID() + ".1"
-	answer, err := s.box.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour, ByHand: 1})
+	answer, err := b.Engine.Do(s.t.Context(), rules.Dispatch{Roles: rules.DispatchRoles(), Session: session, Actor: "peer", Lease: box.NewID("l"), TTL: time.Hour, ByHand: 1})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -78,6 +84,28 @@ func TestNewReapsOrphans(t *testing.T) {
 	}
 	defer c.Close()
 	p.wantReaped()
+	if w := s.work(p.held); w.Lease != nil {
+		t.Errorf("%s is still held: %+v", p.held, w.Lease)
+	}
+}
+
+// A lease of a killed crew is released also if the crew that does it has not noticed yet that it was granted. Nobody else would do it.
+func TestReapedLeaseIsReleased(t *testing.T) {
+	s := set(t, scene{plan: task("T1")})
+	c, err := New(t.Context(), s.box, s.project, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	p := s.startPeerWith(s.open())
+	p.die()
+	if err := c.reapOrphans(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.wantReaped()
+	if err := s.box.Engine.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if w := s.work(p.held); w.Lease != nil {
 		t.Errorf("%s is still held: %+v", p.held, w.Lease)
 	}
