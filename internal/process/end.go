@@ -14,8 +14,8 @@ import (
 const (
 	firstPause = time.Millisecond
 	longPause  = 50 * time.Millisecond
-	// killTime is how long processes may take to disappear after SIGKILL.
-	killTime = 5 * time.Second
+	// killTime is how long processes may take to disappear after SIGKILL. A busy machine may stand still for several seconds.
+	killTime = 15 * time.Second
 )
 
 // member is a running process that belongs to a program.

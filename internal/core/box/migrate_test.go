@@ -1004,3 +1004,36 @@ func TestRestoreIsLocal(t *testing.T) {
 		})
 	}
 }
+
+// lastOnly is a journal from which only the last event can be read.
+type lastOnly struct{ journal.Journal }
+
+func (j lastOnly) Read(ctx context.Context, after uint64, limit int) ([]signalbox.Event, error) {
+	if limit != 1 {
+		return nil, journal.ErrUnavailable
+	}
+	return j.Journal.Read(ctx, after, limit)
+}
+
+// A machine that cannot read where the ledger continues does not take that for the move.
+func TestMovedAwayInAnOutage(t *testing.T) {
+	k := newKit(t)
+	move := rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "ann"}
+	if _, err := k.open(t).Engine.Do(t.Context(), move); err != nil {
+		t.Fatal(err)
+	}
+	l := k.ledger(t)
+	reachable := l.Journal
+	head, err := reachable.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Journal = lastOnly{reachable}
+	if moved, err := l.movedAway(t.Context(), l.Journal, head); moved != nil || !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("moved %v, error %v", moved, err)
+	}
+	l.Journal = reachable
+	if moved, err := l.movedAway(t.Context(), l.Journal, head); !errors.Is(moved, rules.ErrMoved) || err != nil {
+		t.Errorf("moved %v, error %v", moved, err)
+	}
+}

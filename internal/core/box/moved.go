@@ -96,7 +96,11 @@ func (l *Ledger) movedAway(ctx context.Context, j journal.Journal, head uint64) 
 		return nil, err
 	}
 	if l.away == nil || l.awayAt != head {
-		if l.away = l.checkNotMoved(ctx); l.away != nil {
+		away := l.checkNotMoved(ctx)
+		if away != nil && !errors.Is(away, rules.ErrMoved) {
+			return nil, away
+		}
+		if l.away = away; away != nil {
 			l.awayAt = head
 			l.options.Log.Warn(fmt.Sprintf("only running the node of this machine: %v; press Ctrl-C to stop", l.away), "hint", signalbox.HintOf(l.away))
 		}
