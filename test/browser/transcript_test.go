@@ -352,8 +352,8 @@ func TestLiveTranscript(t *testing.T) {
 		const log = document.getElementById("log"), load = window.fetch;
 		window.answers = 0;
 		window.fetch = async (...request) => {
-			const answer = await load(...request);
-			if (window.holds && !request[0].searchParams.has("at")) {
+			const answer = await load(...request), asked = new URL(request[0], location.href);
+			if (window.holds && asked.pathname.endsWith("/piece") && !asked.searchParams.has("at") && !asked.searchParams.has("before")) {
 				window.holds = false;
 				const until = window.answers + 3;
 				while (window.answers < until) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -366,7 +366,7 @@ func TestLiveTranscript(t *testing.T) {
 	})()`)
 	step(2)
 	p.until("window.answers > 4")
-	if top := eval[int](p, `document.getElementById("log").scrollTop`); top != 1 {
+	if top := eval[int](p, `document.getElementById("log").scrollTop`); top > 1 { // 0 if there was space for lines that are not shown
 		t.Errorf("who scrolled to the start is moved to %d", top)
 	}
 	p.sees("The first words.")

@@ -91,6 +91,7 @@ function start() {
     }
   }
 
+  // append and prepend add a piece. One without lines only makes its neighbour larger, so that it is not asked for again.
   function append(piece) {
     settle(() => {
       size = Number(piece.dataset.size);
@@ -98,6 +99,8 @@ function start() {
       if (piece.children.length > 0) {
         below.before(piece);
         pieces.push(piece);
+      } else if (pieces.length > 0 && toOf(piece) > last()) {
+        pieces[pieces.length - 1].dataset.to = toOf(piece);
       }
       while (pieces.length > maxPieces) drop(pieces.shift());
     });
@@ -105,6 +108,10 @@ function start() {
 
   function prepend(piece) {
     settle(() => {
+      if (piece.children.length === 0) {
+        pieces[0].dataset.from = Math.min(fromOf(piece), first());
+        return;
+      }
       above.after(piece);
       pieces.unshift(piece);
       while (pieces.length > maxPieces) drop(pieces.pop());
@@ -120,24 +127,31 @@ function start() {
     const end = log.scrollHeight - below.offsetHeight;
     busy = true;
     const number = wanted;
+    let piece;
     try {
       if (bottom < start || top > end) {
         const atBottom = log.scrollHeight - bottom < 2;
         const byte = top > end ? last() + (top - end) / scale : top / scale;
-        const piece = await load(atBottom ? { before: size } : { at: Math.min(Math.floor(byte), size - 1) });
+        piece = await load(atBottom ? { before: size } : { at: Math.min(Math.floor(byte), size - 1) });
         if (piece && number === wanted) {
           show(piece);
           log.scrollTop = atBottom ? log.scrollHeight : above.offsetHeight + 1;
         }
       } else if (first() > 0 && top - start < log.clientHeight) {
-        const piece = await load({ before: first() });
-        if (piece && number === wanted && piece.children.length > 0) prepend(piece);
+        const before = first();
+        piece = await load({ before });
+        if (piece && number === wanted) {
+          prepend(piece);
+          if (first() === before) return; // there is nothing before it
+        }
       } else if (last() < size && end - bottom < log.clientHeight) {
-        const piece = await load({ at: last() });
+        const at = last();
+        piece = await load({ at });
         if (piece && number === wanted) {
           const atBottom = isAtBottom(); // the rest may be higher than the space that stood for it
           append(piece);
           if (atBottom) log.scrollTop = log.scrollHeight;
+          if (pieces.length > 0 && last() === at) return; // the rest cannot be shown yet
         }
       } else {
         return;
@@ -145,7 +159,8 @@ function start() {
     } finally {
       busy = false;
     }
-    schedule();
+    if (piece) schedule();
+    else setTimeout(schedule, 1000);
   }
 
   let scheduled = false;
