@@ -25,6 +25,7 @@ func TestMoveOutOfClusterAndBack(t *testing.T) {
 		check(t, err)
 		check(t, os.WriteFile(s.file(config.FileName), append(settings, "\nworkspace: shared\n"...), 0o600))
 	}
+	others[1].trustPlace(t)
 	log := startHost(t, a, "worker", "--roles", "ci", "--plain")
 	a.must(t, "work", "open", "one")
 	others[0].must(t, "work", "open", "two") // its process has the ledger
@@ -108,14 +109,19 @@ func (h *hostLog) read(t testing.TB) string {
 // await waits until the process has printed a text. It must not end.
 func (h *hostLog) await(t testing.TB, text string) {
 	t.Helper()
-	for began := time.Now(); !strings.Contains(h.read(t), text); {
+	for began := time.Now(); ; {
+		ended := isClosed(h.done) // what it printed before that is in the log
+		switch {
+		case strings.Contains(h.read(t), text):
+			return
+		case ended:
+			t.Fatalf("%v ended, and did not print %q", h.cmd.Args, text)
+		case time.Since(began) > patience:
+			t.Fatalf("%v does not print %q", h.cmd.Args, text)
+		}
 		select {
 		case <-h.done:
-			t.Fatalf("%v ended, and did not print %q", h.cmd.Args, text)
 		case <-time.After(20 * time.Millisecond):
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("%v does not print %q", h.cmd.Args, text)
 		}
 	}
 }
