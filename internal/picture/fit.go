@@ -3,10 +3,11 @@
 package picture
 
 import (
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"signalbox/internal/text"
 )
 
 // Ruler returns the width of a character.
@@ -36,7 +37,7 @@ func fit(s string, limit int, width Ruler, end string, ascii bool) string {
 		piece := visible(r, ascii)
 		if isMark(r) {
 			if marks++; marks > maxMarks {
-				piece = escaped(r)
+				piece = text.Escape(r)
 			}
 		} else {
 			marks = 0
@@ -74,7 +75,7 @@ func FitTail(s string, limit int) string {
 		r, size := utf8.DecodeLastRuneInString(s[:start])
 		piece := visible(r, false)
 		if isMark(r) {
-			piece = escaped(r) // Fit may escape it
+			piece = text.Escape(r) // Fit may escape it
 		}
 		if used += Measure(piece, Columns); used >= limit {
 			break
@@ -106,15 +107,10 @@ func Pixels(s string, size int, width Ruler) int { return (Measure(s, width)*siz
 // visible returns a character as it may be shown. Characters that steer a terminal or change the direction of text are not
 // printable, and are escaped.
 func visible(r rune, ascii bool) string {
-	if strconv.IsPrint(r) && (!ascii || r < utf8.RuneSelf) {
+	if text.IsPrint(r) && (!ascii || r < utf8.RuneSelf) {
 		return string(r)
 	}
-	return escaped(r)
-}
-
-func escaped(r rune) string {
-	quoted := strconv.QuoteRuneToASCII(r)
-	return quoted[1 : len(quoted)-1]
+	return text.Escape(r)
 }
 
 func isMark(r rune) bool { return r >= 0x300 && unicode.In(r, unicode.Mn, unicode.Me) }

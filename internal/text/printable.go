@@ -12,19 +12,26 @@ import (
 )
 
 // Printable escapes everything in s that is not a printable character: control characters, line ends, text direction
-// overrides and invalid UTF-8. Text that an agent wrote goes through it before it reaches a terminal.
+// overrides, invisible characters and invalid UTF-8. Text that an agent wrote goes through it before it reaches a terminal.
 func Printable(s string) string {
+	start := 0
+	for start < len(s) && s[start] >= ' ' && s[start] < 0x7f {
+		start++
+	}
+	if start == len(s) {
+		return s
+	}
 	var b strings.Builder
-	for i := 0; i < len(s); {
+	b.WriteString(s[:start])
+	for i := start; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case strconv.IsPrint(r):
+		case IsPrint(r):
 			b.WriteRune(r)
 		default:
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
+			b.WriteString(Escape(r))
 		}
 		i += size
 	}
@@ -118,8 +125,7 @@ func (e *Escaper) write(text []byte) error {
 		case !IsUnsafe(r):
 			out = append(out, text[i:i+size]...)
 		case !e.json:
-			quoted := strconv.QuoteRune(r)
-			out = append(out, quoted[1:len(quoted)-1]...)
+			out = append(out, Escape(r)...)
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
 			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
@@ -161,17 +167,30 @@ func incomplete(text []byte) int {
 	return 0
 }
 
-// IsUnsafe reports whether a terminal may act on r, or hide it, instead of showing it. The two joiners are not unsafe: they
-// only select the shape of letters and emoji.
+// IsPrint reports whether r is a character that is shown as something, or an ASCII space.
+func IsPrint(r rune) bool { return strconv.IsPrint(r) && !IsUnsafe(r) }
+
+// Escape returns r as Go writes it in a literal, with ASCII characters only.
+func Escape(r rune) string {
+	quoted := strconv.QuoteRuneToASCII(r)
+	return quoted[1 : len(quoted)-1]
+}
+
+// IsUnsafe reports whether a terminal or a browser may act on r, or show nothing for it: control characters other than line ends and tabs, text
+// direction marks, and what Unicode calls default-ignorable. That includes the parts of emoji that only select a shape, which can
+// hide a text as well: nobody sees how many there are.
 func IsUnsafe(r rune) bool {
 	switch {
-	case r >= ' ' && r < 0x7f, r == '\n', r == '\t', r == zeroWidthJoiner, r == zeroWidthNonJoiner:
+	case r >= ' ' && r < 0x7f, r == '\n', r == '\t':
+		return false
+	case r > lastFiller && r < 0xd800: // most letters of Asia, for speed
 		return false
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		r == blankBraille
 }
 
 const (
-	zeroWidthNonJoiner = '\u200c'
-	zeroWidthJoiner    = '\u200d'
+	lastFiller   = '\u3164' // Hangul; the next invisible character comes after the syllables
+	blankBraille = '\u2800' // a pattern of no dots, which is not default-ignorable
 )

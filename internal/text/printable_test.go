@@ -66,7 +66,7 @@ func TestPrintableJSONReplacesInvalidBytes(t *testing.T) {
 
 func TestEscaper(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain\tnaïve\n漢字 👍🏽 👨\u200d👩 a\u00a0b": "plain\tnaïve\n漢字 👍🏽 👨\u200d👩 a\u00a0b",
+		"plain\tnaïve\n漢字 👍🏽 👨\u200d👩 a\u00a0b": "plain\tnaïve\n漢字 👍🏽 👨\\u200d👩 a\u00a0b",
 		"\x1b]0;t\a\r\n\b\x00\x7f":              `\x1b]0;t\a\r` + "\n" + `\b\x00\x7f`,
 		"\u009b2J \x9b2J \xc2":                  `\u009b2J \x9b2J \xc2`,
 		"\u202e \u2066 \u200f \u061c \u200b":    `\u202e \u2066 \u200f \u061c \u200b`,

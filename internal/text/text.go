@@ -49,11 +49,11 @@ func Shorten(s string, limit int) string {
 	return s
 }
 
-// OneLine returns s on a single line that is safe to print: every run of white space, control characters and text direction
-// overrides becomes one space, and invalid UTF-8 becomes U+FFFD.
+// OneLine returns s on a single line that is safe to print: every run of white space and of what IsUnsafe reports becomes one
+// space, and invalid UTF-8 becomes U+FFFD.
 func OneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "\ufffd"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+		return unicode.IsSpace(r) || IsUnsafe(r)
 	}), " ")
 }
 
