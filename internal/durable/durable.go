@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"syscall"
 )
 
 // Replace writes data to a file, and replaces the file if it exists.
@@ -20,6 +21,39 @@ func Replace(name string, data []byte, mode fs.FileMode) error {
 // system with hard links.
 func Create(name string, data []byte, mode fs.FileMode) error {
 	return viaTemporary(name, data, mode, os.Link)
+}
+
+// Rewrite replaces the content of an existing file, which keeps its mode and its owner. If the name is a link, what it
+// leads to is replaced. A file that cannot be replaced, because it is a mount point or its folder or group is somebody
+// else's, is overwritten in place.
+func Rewrite(name string, data []byte) error {
+	name, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	err = viaTemporary(name, data, info.Mode().Perm(), func(from, to string) error {
+		if err := keepOwner(from, info); err != nil {
+			return err
+		}
+		return os.Rename(from, to)
+	})
+	if errors.Is(err, syscall.EBUSY) || errors.Is(err, fs.ErrPermission) {
+		return overwrite(name, data)
+	}
+	return err
+}
+
+// overwrite replaces the content of a file in place.
+func overwrite(name string, data []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	return write(f, data)
 }
 
 // viaTemporary writes a temporary file and then renames or links it.

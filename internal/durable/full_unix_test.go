@@ -22,6 +22,9 @@ func runOutOfRoom(dir string) error {
 	if err := Replace(filepath.Join(dir, "kept"), data, 0o600); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("replace: %v, want %w", err, syscall.EFBIG)
 	}
+	if err := Rewrite(filepath.Join(dir, "kept"), data); !errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("rewrite: %v, want %w", err, syscall.EFBIG)
+	}
 	if err := Create(filepath.Join(dir, "new"), data, 0o600); !errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("create: %v, want %w", err, syscall.EFBIG)
 	}

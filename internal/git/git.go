@@ -356,6 +356,9 @@ type Call struct {
 	// Network lets git talk to another repository. It starts the programs for that, and reads the configuration of the user and the system,
 	// which say how to log in. The repository's own configuration and its hooks have no effect. An address cannot name a command.
 	Network bool
+	// NoAttributes keeps git from using the attributes of the user and the system. Those of the repository are in Worktree and in
+	// its index.
+	NoAttributes bool
 	// Stdin is git's input, and Stdout and Stderr receive its output; nil discards it.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -382,6 +385,10 @@ func (r *Repository) Run(ctx context.Context, c Call) error {
 		env = append(env, r.networkVariables()...)
 	} else {
 		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
+	}
+	if c.NoAttributes {
+		settings = append(settings, "core.attributesFile="+os.DevNull)
+		env = append(env, "GIT_ATTR_NOSYSTEM=1")
 	}
 	if !c.Helpers && !c.Network {
 		env = append(env, withoutHelpers()...)
