@@ -48,6 +48,11 @@ func EndOrphan(id ID, grace time.Duration) (found bool, err error) {
 	if id.PID <= 0 || id.Started == "" {
 		return false, nil
 	}
+	defer func() {
+		if left := endGroup(id); err == nil && len(left) > 0 { // its keeper was killed, too
+			found, err = true, &LeftError{Processes: left}
+		}
+	}()
 	if s, ok := lookUp(id.PID); ok && !id.matches(s) || !ok && !ownsGroup(id) {
 		return false, nil
 	}
@@ -59,9 +64,9 @@ func EndOrphan(id ID, grace time.Duration) (found bool, err error) {
 		}
 		return members(id.PID, "")
 	}
-	first, left := endAll(find, func(sig unix.Signal) { signalAll(id.PID, find(), sig) }, grace)
-	if left > 0 {
-		return true, fmt.Errorf("%d processes of group %d did not end", left, id.PID)
+	first, left := endAll(find, func(sig unix.Signal) { signalAll(id.PID, find(), sig) }, grace, killTime)
+	if len(left) > 0 {
+		return true, &LeftError{Processes: leftOf(left)}
 	}
 	return first > 0, nil
 }
@@ -85,44 +90,45 @@ func EndSession(session string, grace time.Duration) (ended int, err error) {
 		}
 		return all
 	}
-	ended, left := endAll(find, func(sig unix.Signal) { signalAll(0, find(), sig) }, grace)
-	if left > 0 {
-		return ended, fmt.Errorf("%d processes of session %s did not end", left, session)
+	ended, left := endAll(find, func(sig unix.Signal) { signalAll(0, find(), sig) }, grace, killTime)
+	if len(left) > 0 {
+		return ended, fmt.Errorf("session %s: %w", session, &LeftError{Processes: leftOf(left)})
 	}
 	return ended, nil
 }
 
-// endAll ends the processes that find returns. It returns how many there were at first, and how many are left.
-func endAll(find func() []member, signal func(unix.Signal), grace time.Duration) (first, left int) {
+// endAll ends the processes that find returns: SIGTERM, grace, SIGKILL. It returns how many there were at first, and those that are left
+// after atMost.
+func endAll(find func() []member, signal func(unix.Signal), grace, atMost time.Duration) (first int, left []member) {
 	if first = len(find()); first == 0 {
-		return 0, 0
+		return 0, nil
 	}
 	signal(unix.SIGTERM)
-	if left = waitUntilNone(find, grace, nil); left == 0 {
-		return first, 0
+	if left = waitUntilNone(find, grace, nil); len(left) == 0 {
+		return first, nil
 	}
 	// Signal before each look, so that a process that forks quickly cannot escape.
-	return first, waitUntilNone(find, killTime, func() { signal(unix.SIGKILL) })
+	return first, waitUntilNone(find, atMost, func() { signal(unix.SIGKILL) })
 }
 
-// waitUntilNone polls until find returns nothing, at most for atMost, and returns how many are left. It must poll, because the system
-// does not report the end of a process that is not a child.
-func waitUntilNone(find func() []member, atMost time.Duration, before func()) (left int) {
+// waitUntilNone polls until find returns nothing, at most for atMost, and returns what is left. It must poll, because the system does not
+// report the end of a process that is not a child.
+func waitUntilNone(find func() []member, atMost time.Duration, before func()) (left []member) {
 	deadline := time.Now().Add(atMost)
 	for pause := firstPause; ; pause = min(2*pause, longPause) {
 		if before != nil {
 			before()
 		}
-		left = len(find())
+		left = find()
 		remaining := time.Until(deadline)
-		if left == 0 || remaining <= 0 {
+		if len(left) == 0 || remaining <= 0 {
 			return left
 		}
 		time.Sleep(min(pause, remaining))
 	}
 }
 
-// signalAll signals a group as a whole, so that no member can escape by forking, and each member outside it. A keeper is not killed, but
+// signalAll signals a group as a whole, so that no member can escape by forking, and each member outside it. A keeper is never killed, but
 // asked to kill: what it keeps might not be found without it.
 func signalAll(group int, all []member, sig unix.Signal) {
 	kept := slices.ContainsFunc(all, func(m member) bool { return m.keeper })

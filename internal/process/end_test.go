@@ -172,7 +172,7 @@ func TestOrphan(t *testing.T) {
 		t.Fatalf("the program printed %q", got)
 	}
 	endLater(t, cmd) // on Linux the program would end with it
-	for _, other := range []ID{{id.PID, id.Started + "1"}, {id.PID, ""}, {0, id.Started}, {-1, id.Started}} {
+	for _, other := range []ID{{PID: id.PID, Started: id.Started + "1"}, {PID: id.PID}, {Started: id.Started}, {PID: -1, Started: id.Started}} {
 		if found, err := EndOrphan(other, soon); found || err != nil || other.Alive() || !id.Alive() {
 			t.Errorf("%+v: found %v, %v", other, found, err)
 		}
@@ -223,7 +223,7 @@ func TestReusedGroupID(t *testing.T) {
 	t.Cleanup(func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	left := identify(t, nextLine(t, bufio.NewReader(out)))
 	cmd.Wait()
-	if found, err := EndOrphan(ID{cmd.Process.Pid, left.Started}, soon); found || err != nil || !left.Alive() {
+	if found, err := EndOrphan(ID{PID: cmd.Process.Pid, Started: left.Started}, soon); found || err != nil || !left.Alive() {
 		t.Errorf("found %v, %v", found, err)
 	}
 }

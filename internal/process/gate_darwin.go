@@ -24,6 +24,9 @@ var errNotReady = errors.New("the process that starts it is not ready")
 // killRequest is unused: there are no keepers.
 const killRequest = unix.SIGKILL
 
+// Try reports why a program cannot be started under a policy, nil if it can.
+func Try(policy *sandbox.Policy) error { return Support().Check(policy) }
+
 // Support returns what this system can enforce.
 func Support() sandbox.Support { return sandbox.Detect() }
 
@@ -52,6 +55,9 @@ func gateCommand(spec Spec, file string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
+// programEnviron returns the environment of the program.
+func (s Spec) programEnviron() []string { return s.Env }
+
 // gate is the pipe that opens the gate.
 type gate struct{ opener *os.File }
 
@@ -66,12 +72,27 @@ func (g *gate) open(*Process, Spec, string, string) error {
 	return err
 }
 
+// prepare does nothing: there are no control groups.
+func (g *gate) prepare(Spec, *exec.Cmd) (folder string, err error) { return "", nil }
+
+func (g *gate) cleanUp() {}
+
 func (g *gate) close() { g.opener.Close() }
 
 func (g *gate) signal(p *Process, sig unix.Signal) { signalAll(p.id.PID, p.members(), sig) }
 
 func (g *gate) waitForProgram(p *Process) { waitForExit(p.id.PID) }
 
-func (g *gate) endLeftovers(p *Process) { endAll(p.members, p.signal, p.grace) }
+// endLeftovers ends what the program left behind, and returns what did not end.
+func (g *gate) endLeftovers(p *Process) []Left {
+	_, left := endAll(p.members, p.signal, p.grace, p.killTime)
+	return leftOf(left)
+}
+
+// waitUntilGone waits until the program and what it left behind have ended.
+func (g *gate) waitUntilGone(p *Process) {
+	for len(g.endLeftovers(p)) > 0 {
+	}
+}
 
 func (g *gate) exit(state *os.ProcessState, err error) Exit { return exitOf(state, err) }

@@ -3,13 +3,14 @@ package process
 import (
 	"bufio"
 	"cmp"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,8 +34,23 @@ var Support = sync.OnceValue(func() sandbox.Support {
 			s.Why = "namespaces: " + err.Error()
 		}
 	}
+	group, err := sandbox.NewGroup(sandbox.Limits{}, sandbox.AllGroups)
+	if err == nil {
+		group.Remove()
+	} else if !s.Namespaces {
+		s.Why += "; control groups: " + err.Error()
+	}
+	s.Groups = err == nil
 	return s
 })
+
+// Try reports why a program cannot be started under a policy, nil if it can. It takes some milliseconds.
+func Try(policy *sandbox.Policy) error {
+	if err := Support().Check(policy); err != nil {
+		return err
+	}
+	return tryKeeper(policy, Support())
+}
 
 // tryKeeper prepares a sandbox and starts nothing in it.
 func tryKeeper(policy *sandbox.Policy, s sandbox.Support) error {
@@ -69,6 +85,11 @@ func gateCommand(spec Spec, _ string) (*exec.Cmd, error) {
 	if err := support.Check(spec.Sandbox); err != nil {
 		return nil, err
 	}
+	if spec.forwards() {
+		if _, err := proxyFor(spec.Sandbox.Network.Server, spec.Env); err != nil {
+			return nil, err
+		}
+	}
 	return keeperCommand(spec.Sandbox, support), nil
 }
 
@@ -91,7 +112,10 @@ func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
 		// The first process of a user namespace has all capabilities in it, which only root keeps when it executes a program.
-		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN}
+		cmd.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE}
+		if len(policy.Layers) > 0 { // the system works in a folder of mode 0, with the rights of the one who mounts them
+			cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_DAC_OVERRIDE)
+		}
 	}
 	return cmd
 }
@@ -99,16 +123,23 @@ func keeperCommand(policy *sandbox.Policy, support sandbox.Support) *exec.Cmd {
 // gate is the connection with a keeper.
 type gate struct {
 	socket *os.File
+	reader *gateReader
 	in     *json.Decoder
-	group  *sandbox.Group // nil if the program has none
-	places []*placeholder
-	exited *syscall.WaitStatus // of the program; nil if the keeper did not report it
+	// forwarder is nil unless the program may reach one server only.
+	forwarder *forwarder
+	group     *sandbox.Group // nil if the program has none
+	// entered means that the keeper was started in the group, and watched are the limits that the group does not enforce.
+	entered bool
+	watched sandbox.Limits
+	places  []*placeholder
+	exited  *syscall.WaitStatus // of the program; nil if the keeper did not report it
 	// exceeded is the limit for which the keeper killed the program.
 	exceeded string
 }
 
 func newGate(socket *os.File) gate {
-	return gate{socket: socket, in: json.NewDecoder(bufio.NewReader(socket))}
+	reader := &gateReader{socket: socket}
+	return gate{socket: socket, reader: reader, in: json.NewDecoder(bufio.NewReader(reader))}
 }
 
 // open makes the keeper start the program, and waits until it has.
@@ -116,20 +147,87 @@ func (g *gate) open(p *Process, spec Spec, file, dir string) error {
 	if err := g.holdPlaces(spec); err != nil {
 		return startError(spec, err)
 	}
-	watched := g.limit(p.id.PID, spec.Sandbox, !spec.watchLimits)
+	if g.group != nil && !g.entered {
+		if err := g.group.Add(p.id.PID); err != nil {
+			return startError(spec, err)
+		}
+	}
 	argv := append([]string{file}, spec.Argv[1:]...)
-	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support(), Watched: watched})
+	err := g.send(order{File: file, Argv: argv, Dir: dir, Sandbox: spec.Sandbox, Support: spec.support(), Watched: g.watched,
+		Grouped: len(p.cmd.ExtraFiles) > 1})
 	if err == nil {
 		err = g.started(p.cmd.Process, cmp.Or(spec.startLimit, startLimit))
+	}
+	if err == nil {
+		err = g.forward(spec)
 	}
 	if err != nil {
 		return startError(spec, err)
 	}
-	if g.group != nil {
+	switch limits := spec.limits(); {
+	case g.group == nil:
+	case limits != (sandbox.Limits{}) && limits != defaultLimits:
 		_ = g.group.Release(p.id.PID) // the keeper must work even if the program leaves it no room
+	default:
+		time.AfterFunc(releasePause, func() { p.unlessReaped(func() { _ = g.group.Release(p.id.PID) }) })
 	}
 	return nil
 }
+
+// releasePause is after what time a keeper leaves the group of its program. Moving a process takes the system about 10 ms, for which a
+// program that ends at once need not wait. A keeper that must kill the group before that ends with it, which does no harm.
+const releasePause = 50 * time.Millisecond
+
+// defaultLimits are the limits if none are configured.
+var defaultLimits = sandbox.Limits{Processes: sandbox.DefaultProcesses}
+
+func (s Spec) limits() sandbox.Limits {
+	if s.Sandbox == nil {
+		return sandbox.Limits{}
+	}
+	return s.Sandbox.Limits
+}
+
+// prepare gives the program a control group, if that is of use and the system grants one, and returns its folder. It fails if the sandbox
+// needs one.
+func (g *gate) prepare(spec Spec, cmd *exec.Cmd) (folder string, err error) {
+	support, limits := spec.support(), spec.limits()
+	contained := spec.Sandbox.Restricted() && support.Namespaces // its processes end with their namespace
+	g.watched = sandbox.Limits{Memory: limits.Memory, Processes: limits.Processes}
+	for _, a := range attempts(limits, contained) {
+		if spec.noGroups {
+			break
+		}
+		if g.group, err = sandbox.NewGroup(a.limits, a.kinds); err == nil {
+			if a.limits != (sandbox.Limits{}) {
+				g.watched = sandbox.Limits{}
+			}
+			break
+		}
+	}
+	if g.group == nil {
+		support.Groups = false
+		return "", support.Check(spec.Sandbox)
+	}
+	if g.entered = g.group.Unified() && canEnter(); g.entered {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(g.group.Folder().Fd())
+	}
+	if !contained { // the keeper needs it to end the processes
+		cmd.ExtraFiles = append(cmd.ExtraFiles, g.group.Folder())
+	}
+	return g.group.Folder().Name(), nil
+}
+
+// canEnter reports whether the system starts processes in a group of version 2. Otherwise they must be moved there.
+var canEnter = sync.OnceValue(func() bool {
+	group, err := sandbox.NewGroup(sandbox.Limits{}, sandbox.Unified)
+	if err != nil {
+		return false
+	}
+	defer group.Remove()
+	_, err = os.StartProcess("/", nil, &os.ProcAttr{Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(group.Folder().Fd())}})
+	return errors.Is(err, syscall.EACCES) // a process was started, but a folder cannot be executed
+})
 
 // holdPlaces makes folders in place of what the program must not create.
 func (g *gate) holdPlaces(spec Spec) error {
@@ -148,41 +246,37 @@ func (g *gate) holdPlaces(spec Spec) error {
 	return nil
 }
 
-// limit makes the system enforce the limits of a policy for a keeper and what it starts. It returns those that the keeper must watch,
-// because the system grants no control groups.
-func (g *gate) limit(keeper int, policy *sandbox.Policy, groups bool) (watched sandbox.Limits) {
-	if policy == nil || policy.Limits == (sandbox.Limits{}) {
-		return sandbox.Limits{}
-	}
-	for _, limits := range attempts(policy.Limits) {
-		if !groups {
-			break
-		}
-		if group, err := sandbox.NewGroup("signalbox-"+strconv.Itoa(keeper)+"-"+rand.Text(), limits); err == nil {
-			if group.Add(keeper) == nil {
-				g.group = group
-				return sandbox.Limits{}
-			}
-			group.Remove()
-		}
-	}
-	return sandbox.Limits{Memory: policy.Limits.Memory, Processes: policy.Limits.Processes}
+// attempt is a control group to try.
+type attempt struct {
+	limits sandbox.Limits
+	kinds  sandbox.Kinds
 }
 
-// attempts returns the limits to try a control group with: all, and those that most systems grant, which do not include the processor.
-func attempts(all sandbox.Limits) []sandbox.Limits {
-	most := all
-	most.CPU = 0
-	if most == all || most == (sandbox.Limits{}) {
-		return []sandbox.Limits{all}
+// attempts returns the control groups to try: with all limits, with those that most systems grant, which do not include the processor, and
+// without limits, to end the processes of a program that is not contained in a namespace. The default limit is not worth the delay of groups
+// of version 1.
+func attempts(limits sandbox.Limits, contained bool) (all []attempt) {
+	kinds := sandbox.AllGroups
+	if limits == defaultLimits {
+		kinds = sandbox.Unified
 	}
-	return []sandbox.Limits{all, most}
+	most := limits
+	most.CPU = 0
+	for _, limits := range []sandbox.Limits{limits, most} {
+		if limits != (sandbox.Limits{}) && !slices.Contains(all, attempt{limits, kinds}) {
+			all = append(all, attempt{limits, kinds})
+		}
+	}
+	if !contained {
+		all = append(all, attempt{kinds: sandbox.AllGroups})
+	}
+	return all
 }
 
 // MissingLimits returns which limits this system does not enforce, one sentence for each.
 func MissingLimits(limits sandbox.Limits) []string {
 	return missingLimits(limits, func(limits sandbox.Limits) error {
-		group, err := sandbox.NewGroup("signalbox-"+rand.Text(), limits)
+		group, err := sandbox.NewGroup(limits, sandbox.AllGroups)
 		if err == nil {
 			group.Remove()
 		}
@@ -191,6 +285,9 @@ func MissingLimits(limits sandbox.Limits) []string {
 }
 
 func missingLimits(limits sandbox.Limits, try func(sandbox.Limits) error) (missing []string) {
+	if limits.Processes == sandbox.DefaultProcesses {
+		limits.Processes = 0 // it is enforced or watched, and nobody asked for it
+	}
 	if limits == (sandbox.Limits{}) {
 		return nil
 	}
@@ -240,7 +337,12 @@ func (g *gate) started(keeper *os.Process, limit time.Duration) error {
 	var m message
 	switch err := g.in.Decode(&m); {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		_ = keeper.Kill()
+		if g.group != nil && g.group.Folder() != nil {
+			_ = sandbox.KillGroup(int(g.group.Folder().Fd())) // the keeper is in it
+		}
+		if len(descendants(keeper.Pid)) == 0 { // otherwise it ends the program as soon as it finds that the socket is closed
+			_ = keeper.Kill()
+		}
 		return fmt.Errorf("%w after %s", errNotReady, limit)
 	case err != nil:
 		return nil // it was ended in the meantime, which Wait reports
@@ -267,13 +369,22 @@ func (e *keeperError) Unwrap() error {
 
 func (g *gate) close() { g.socket.Close() }
 
-func (g *gate) signal(_ *Process, sig unix.Signal) { _ = g.send(message{Signal: sig}) }
+// signal sends a signal to everything that the program started. A keeper that does not answer a while after SIGKILL is not waited for.
+func (g *gate) signal(p *Process, sig unix.Signal) {
+	_ = g.send(message{Signal: sig})
+	if sig == unix.SIGKILL {
+		_ = g.socket.SetReadDeadline(time.Now().Add(p.killTime))
+	}
+}
 
-// waitForProgram waits until the keeper reports that the program has ended, or has ended itself.
+// waitForProgram waits until the keeper reports that the program has ended, has ended itself, or does not answer.
 func (g *gate) waitForProgram(p *Process) {
 	for g.exited == nil {
 		var m message
-		if err := g.in.Decode(&m); err != nil {
+		switch err := g.in.Decode(&m); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return
+		case err != nil:
 			waitForExit(p.id.PID)
 			return
 		}
@@ -281,14 +392,50 @@ func (g *gate) waitForProgram(p *Process) {
 	}
 }
 
-// endLeftovers makes the keeper end what the program left behind, and waits for it.
-func (g *gate) endLeftovers(p *Process) {
+// endLeftovers makes the keeper end what the program left behind, and waits for it. It returns what did not end: a keeper that has
+// something left is not killed, because that could not be found without it.
+func (g *gate) endLeftovers(p *Process) []Left {
 	_ = g.send(message{End: true, Grace: p.grace})
-	kill := time.AfterFunc(p.grace+killTime, func() { _ = unix.Kill(p.id.PID, unix.SIGKILL) }) // it is not reaped yet
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		waitForExit(p.id.PID)
+	}()
+	select {
+	case <-ended:
+		return g.endOrphans(p)
+	case <-time.After(p.grace + p.killTime):
+		return g.left(p)
+	}
+}
+
+// endOrphans ends what a keeper kept that was killed itself. It returns what did not end.
+func (g *gate) endOrphans(p *Process) []Left {
+	if g.group != nil {
+		if left := killGroup(g.group, p.killTime); len(left) > 0 || p.restricted {
+			return left // without a sandbox, a process can leave the group
+		}
+	}
+	signal := func(sig unix.Signal) { signalAll(p.id.PID, p.members(), sig) }
+	_, left := endAll(p.members, signal, p.grace, p.killTime)
+	return leftOf(left)
+}
+
+// left returns what a keeper that does not end has left.
+func (g *gate) left(p *Process) []Left { return leftOf([]member{{pid: p.id.PID, keeper: true}}) }
+
+// waitUntilGone waits until a keeper and everything that it kept have ended.
+func (g *gate) waitUntilGone(p *Process) {
 	waitForExit(p.id.PID)
-	kill.Stop()
-	// If the keeper was killed, what it kept may still run.
-	endAll(p.members, func(sig unix.Signal) { signalAll(p.id.PID, p.members(), sig) }, p.grace)
+	for len(g.endOrphans(p)) > 0 {
+	}
+}
+
+// cleanUp removes the group of a program that has ended.
+func (g *gate) cleanUp() {
+	if g.group != nil {
+		g.group.Remove()
+	}
 }
 
 func (g *gate) exit(state *os.ProcessState, err error) Exit {
@@ -300,9 +447,58 @@ func (g *gate) exit(state *os.ProcessState, err error) Exit {
 		exit = exitOfStatus(*g.exited)
 	}
 	exit.Exceeded = g.exceeded
+	if err := g.forwarder.close(); err != nil {
+		exit.Unreachable = err.Error()
+	}
 	if g.group != nil {
-		exit.Exceeded = g.group.Exceeded()
-		g.group.Remove()
+		exit.Exceeded = cmp.Or(exit.Exceeded, g.group.Exceeded())
 	}
 	return exit
+}
+
+// killGroup kills the processes of a group until there are none, and returns those that did not end in time.
+func killGroup(group *sandbox.Group, atMost time.Duration) []Left {
+	folder := int(group.Folder().Fd())
+	find := func() (all []member) {
+		pids, _ := sandbox.GroupProcesses(folder) // fails if the group is gone
+		for _, pid := range pids {
+			if s, ok := readStatus(pid); ok && !s.ended {
+				all = append(all, member{pid: pid})
+			}
+		}
+		return all
+	}
+	if len(find()) == 0 {
+		return nil
+	}
+	return leftOf(waitUntilNone(find, atMost, func() { _ = sandbox.KillGroup(folder) }))
+}
+
+// endGroup ends what is left in the control group of an orphan, and removes it.
+func endGroup(id ID) []Left {
+	if id.Group == "" {
+		return nil
+	}
+	group, err := sandbox.OpenGroup(id.Group)
+	if err != nil {
+		return nil // it is gone
+	}
+	left := killGroup(group, killTime)
+	group.Remove()
+	return left
+}
+
+// leftOf describes processes that did not end. In place of a keeper it returns what that keeps.
+func leftOf(all []member) (left []Left) {
+	for _, m := range all {
+		pids := []int{m.pid}
+		if kept := descendants(m.pid); m.keeper && len(kept) > 0 {
+			pids = kept
+		}
+		for _, pid := range pids {
+			name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+			left = append(left, Left{pid, strings.TrimSpace(string(name))})
+		}
+	}
+	return left
 }

@@ -31,14 +31,19 @@ const (
 	ample = time.Hour
 )
 
+// children are what another process can do. Files for one system add to it.
+var children = map[string]func(argument string) error{
+	"hesitate": hesitate,
+	"run":      runAgent,
+	"hide":     runHidden,
+	"obey":     obey,
+	"conceal":  runTool,
+	"visit":    visit,
+	"forward":  forwardVisitor,
+}
+
 func TestMain(m *testing.M) {
-	do, isChild := map[string]func(dir string) error{
-		"hesitate": hesitate,
-		"run":      runAgent,
-		"hide":     runHidden,
-		"obey":     obey,
-		"conceal":  runTool,
-	}[os.Getenv(childVariable)]
+	do, isChild := children[os.Getenv(childVariable)]
 	if !isChild {
 		os.Exit(m.Run())
 	}
@@ -114,6 +119,12 @@ func runTool(concealed string) error {
 	}
 	p.Wait()
 	return nil
+}
+
+// visit visits servers, see visits.
+func visit(what string) error {
+	how, arg, _ := strings.Cut(what, " ")
+	return visits[how](arg)
 }
 
 // parent starts another process that starts a program. It returns the process, the identity of the program, and its output.
@@ -216,7 +227,7 @@ func identify(t *testing.T, text string) ID {
 	if !ok {
 		t.Fatalf("no process %d", pid)
 	}
-	return ID{pid, s.started}
+	return ID{PID: pid, Started: s.started}
 }
 
 func wantExit(t *testing.T, got Exit, code int, signal string) {

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,8 +31,11 @@ import (
 // keeperName is the name under which this program is started as a keeper.
 const keeperName = "signalbox-keeper"
 
-// keeperSocket is the descriptor of the socket.
-const keeperSocket = 3
+// keeperSocket is the descriptor of the socket, and keeperGroup that of the folder of the program's control group.
+const (
+	keeperSocket = 3
+	keeperGroup  = 4
+)
 
 // killRequest is the signal that makes a keeper kill everything. SIGKILL would end the keeper alone.
 const killRequest = unix.SIGUSR2
@@ -47,6 +51,8 @@ type order struct {
 	Support sandbox.Support
 	// Watched are limits that the system does not enforce. The keeper looks from time to time.
 	Watched sandbox.Limits
+	// Grouped means that there is a keeperGroup.
+	Grouped bool
 }
 
 // message is what a keeper and its parent tell each other.
@@ -78,8 +84,11 @@ func init() {
 type keeper struct {
 	out     *json.Encoder
 	first   bool // of a PID namespace: it sees only what the program started
-	program int  // its pid; zero if it has ended
-	watched sandbox.Limits
+	grouped bool // see order
+	program int  // its pid
+	// listening are the sockets that stand for the only server that the program may reach.
+	listening []int
+	watched   sandbox.Limits
 	// exceeded is the watched limit that was exceeded.
 	exceeded string
 }
@@ -109,24 +118,24 @@ func keep() int {
 	if err := json.Unmarshal(line, &o); err != nil {
 		return 1
 	}
-	k.watched = o.Watched
-	children := make(chan child, 16)
-	if err := k.start(o, children); err != nil {
+	k.watched, k.grouped = o.Watched, o.Grouped
+	exited := make(chan syscall.WaitStatus, 1)
+	if err := k.start(o, exited); err != nil {
 		if k.program != 0 {
-			k.killAll(children)
+			k.killAll(exited)
 		}
 		report := message{Err: err.Error()}
 		_ = errors.As(err, &report.Errno)
 		_ = k.out.Encode(report)
 		return 1
 	}
-	_ = k.out.Encode(message{Started: true})
+	k.reportStart()
 	if o.File == "" {
 		return 0
 	}
 	messages := make(chan message)
 	go receive(in, messages)
-	k.watch(children, messages, signals)
+	k.watch(exited, messages, signals)
 	return 0
 }
 
@@ -143,22 +152,14 @@ func receive(in *bufio.Reader, messages chan<- message) {
 	}
 }
 
-// child is a process that has ended.
-type child struct {
-	pid    int
-	status syscall.WaitStatus
-}
-
-// start prepares the sandbox and starts the program.
-func (k *keeper) start(o order, children chan<- child) (err error) {
+// start prepares the sandbox and starts the program. exited is that of reapChildren.
+func (k *keeper) start(o order, exited chan<- syscall.WaitStatus) (err error) {
 	if o.Sandbox.Restricted() && k.first {
 		if err := sandbox.BuildRoot(o.Sandbox); err != nil {
 			return err
 		}
-		if o.Sandbox.Network.Off {
-			if err := sandbox.StartLoopback(); err != nil {
-				return err
-			}
+		if err := k.startNetwork(o.Sandbox.Network); err != nil {
+			return err
 		}
 		if _, err := os.Stat(o.Dir); err != nil && o.File != "" {
 			return fmt.Errorf("the sandbox does not include its folder: %w", err)
@@ -182,8 +183,32 @@ func (k *keeper) start(o order, children chan<- child) (err error) {
 	if err != nil || o.File == "" {
 		return err
 	}
-	go reapChildren(children)
+	go reapChildren(k.program, exited)
 	return closeStandardFiles()
+}
+
+// startNetwork prepares the network of a program that has one of its own.
+func (k *keeper) startNetwork(n sandbox.Network) (err error) {
+	if !n.Off && n.Server == nil {
+		return nil
+	}
+	if err := sandbox.StartLoopback(); err != nil || n.Server == nil {
+		return err
+	}
+	k.listening, err = sandbox.ListenAs(n.Server)
+	return err
+}
+
+// reportStart tells the parent that the program runs.
+func (k *keeper) reportStart() {
+	m := message{Started: true}
+	if len(k.listening) == 0 {
+		_ = k.out.Encode(m) // the parent may be gone
+		return
+	}
+	if line, err := json.Marshal(m); err == nil {
+		_ = passListeners(append(line, '\n'), k.listening)
+	}
 }
 
 // closeStandardFiles closes what the program inherited: its parent reads the output until no one can write to it any more.
@@ -200,9 +225,10 @@ func closeStandardFiles() error {
 	return nil
 }
 
-// reapChildren waits for children, also those that became so when their parent ended, until there are none.
-func reapChildren(children chan<- child) {
-	defer close(children)
+// reapChildren waits for children, also those that became so when their parent ended, until there are none. Then it closes exited, which
+// has room for the status of the program. It waits for nothing else: processes that are not reaped use up the ids of the machine.
+func reapChildren(program int, exited chan<- syscall.WaitStatus) {
+	defer close(exited)
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
@@ -210,17 +236,22 @@ func reapChildren(children chan<- child) {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
 			return // there are none
-		default:
-			children <- child{pid, status}
+		case pid == program:
+			exited <- status
+			program = 0 // its pid may belong to another process now
 		}
 	}
 }
 
 // watch waits until the program and everything that it left behind have ended.
-func (k *keeper) watch(children <-chan child, messages <-chan message, signals <-chan os.Signal) {
+func (k *keeper) watch(exited <-chan syscall.WaitStatus, messages <-chan message, signals <-chan os.Signal) {
 	var kill, look <-chan time.Time
 	if k.watched != (sandbox.Limits{}) {
-		ticker := time.NewTicker(watchPause)
+		pause := watchPause
+		if k.watched == defaultLimits && !k.first && !k.grouped {
+			pause = searchPause
+		}
+		ticker := time.NewTicker(pause)
 		defer ticker.Stop()
 		look = ticker.C
 	}
@@ -228,18 +259,18 @@ func (k *keeper) watch(children <-chan child, messages <-chan message, signals <
 		select {
 		case <-look:
 			if k.exceeded = k.overLimit(); k.exceeded != "" {
-				k.killAll(children)
+				k.killAll(exited)
 				return
 			}
-		case c, more := <-children:
+		case status, more := <-exited:
 			if !more {
 				return
 			}
-			k.report(c)
+			k.report(status)
 		case m, alive := <-messages:
 			switch {
 			case !alive:
-				k.killAll(children)
+				k.killAll(exited)
 				return
 			case m.Signal != 0:
 				k.signal(m.Signal)
@@ -249,43 +280,75 @@ func (k *keeper) watch(children <-chan child, messages <-chan message, signals <
 			}
 		case sig := <-signals:
 			if sig == killRequest {
-				k.killAll(children)
+				k.killAll(exited)
 				return
 			}
 			k.signal(unix.SIGTERM)
 		case <-kill:
-			k.killAll(children)
+			k.killAll(exited)
 			return
 		}
 	}
 }
 
-// report tells the parent that the program has ended, if it is the child that did.
-func (k *keeper) report(c child) {
-	if c.pid == k.program {
-		k.program = 0
-		_ = k.out.Encode(message{Exited: &c.status, Exceeded: k.exceeded}) // the parent may be gone
-	}
+// report tells the parent that the program has ended.
+func (k *keeper) report(status syscall.WaitStatus) {
+	_ = k.out.Encode(message{Exited: &status, Exceeded: k.exceeded}) // the parent may be gone
 }
 
-// killAll kills everything until nothing is left. What forks as fast as it can is stopped first: what is stopped does not fork.
-func (k *keeper) killAll(children <-chan child) {
+// killAll kills everything until nothing is left.
+func (k *keeper) killAll(exited <-chan syscall.WaitStatus) {
 	for {
-		k.signal(unix.SIGSTOP)
-		k.signal(unix.SIGKILL)
+		pause := firstPause
+		switch {
+		case k.first:
+			_ = unix.Kill(-1, unix.SIGKILL) // all but this process
+		case k.grouped && sandbox.KillGroup(keeperGroup) == nil:
+			killChildren() // what left the group, which only a program without a sandbox can
+		case killChildren():
+			pause = 0
+		default:
+			k.signal(unix.SIGKILL)
+		}
 		select {
-		case c, more := <-children:
+		case status, more := <-exited:
 			if !more {
 				return
 			}
-			k.report(c)
-		case <-time.After(firstPause):
+			k.report(status)
+		case <-time.After(pause):
 		}
 	}
 }
 
-// watchPause is how often a keeper looks at limits that the system does not enforce.
-const watchPause = 100 * time.Millisecond
+// killChildren kills the children of this process, and reports whether there were any. What a process leaves behind becomes a child of the
+// keeper at once, so this reaches everything in the end. It must be quick: in a chain of processes, each of which starts the next one and
+// exits, the one that was found last has nearly always ended, and a search of all processes takes far too long.
+func killChildren() (found bool) {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return false
+	}
+	for _, thread := range threads {
+		text, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children")
+		if err != nil {
+			return false
+		}
+		for field := range bytes.FieldsSeq(text) {
+			if pid, err := strconv.Atoi(string(field)); err == nil {
+				found = unix.Kill(pid, unix.SIGKILL) == nil || found
+			}
+		}
+	}
+	return found
+}
+
+const (
+	// watchPause is how often a keeper looks at limits that the system does not enforce.
+	watchPause = 100 * time.Millisecond
+	// searchPause is how often it looks at the default limit if it must search all processes of the machine, which takes milliseconds.
+	searchPause = time.Second
+)
 
 // overLimit returns the watched limit that the program exceeds with everything that it started, or "".
 func (k *keeper) overLimit() string {
@@ -321,10 +384,17 @@ func privateMemory(pid int) int64 {
 
 // kept returns all processes that the keeper must end.
 func (k *keeper) kept() []int {
-	if !k.first {
+	all := runningProcesses
+	switch {
+	case k.grouped:
+		all = func() []int {
+			pids, _ := sandbox.GroupProcesses(keeperGroup)
+			return pids
+		}
+	case !k.first:
 		return descendants(os.Getpid())
 	}
-	return slices.DeleteFunc(runningProcesses(), func(pid int) bool { return pid == 1 })
+	return slices.DeleteFunc(all(), func(pid int) bool { return pid == os.Getpid() })
 }
 
 // signal sends a signal to everything that the program started, and to the program.
@@ -333,7 +403,7 @@ func (k *keeper) signal(sig unix.Signal) {
 		_ = unix.Kill(-1, sig) // all but this process
 		return
 	}
-	for _, pid := range descendants(os.Getpid()) {
+	for _, pid := range k.kept() {
 		_ = unix.Kill(pid, sig)
 	}
 }
@@ -354,11 +424,15 @@ func descendants(of int) (all []int) {
 	return all
 }
 
-// isKeeper reports whether a process is a keeper: this program under the keeper's name.
-func isKeeper(pid int) bool {
+// isKeeper reports whether a process is a keeper: this program under the keeper's name. If its identity was recorded as that of a keeper, the
+// name is enough: it may be of another version of this program.
+func isKeeper(pid int, recorded bool) bool {
 	folder := "/proc/" + strconv.Itoa(pid)
 	if command, err := os.ReadFile(folder + "/cmdline"); err != nil || string(command) != keeperName+"\x00" {
 		return false
+	}
+	if recorded {
+		return true
 	}
 	own, err := os.Stat("/proc/self/exe")
 	if err != nil {

@@ -4,7 +4,8 @@
 // runs. A program has no terminal, so nothing that it starts can wait for keyboard input.
 //
 // On Linux a keeper starts the program, and the identity is the keeper's. The keeper ends everything that the program started when the
-// program ends, and when this process dies. On macOS only the members of the process group are ended; after a crash, EndOrphan ends them.
+// program ends, and when this process dies. It is never killed before that: without it, what is left could not be found any more. If it
+// does not succeed, Exit.Err is a *LeftError. On macOS only the members of the process group are ended; after a crash, EndOrphan ends them.
 //
 // The package works on Linux and macOS. On other systems Start returns an error.
 package process
@@ -77,11 +78,12 @@ type Spec struct {
 	// Sandbox is what the program may do; nil means everything that this process may do.
 	Sandbox *sandbox.Policy
 
-	// For tests: what the system can enforce, nil meaning what it really can; that it grants no control groups; and how long starting may
-	// take.
-	simulated   *sandbox.Support
-	watchLimits bool
-	startLimit  time.Duration
+	// For tests: what the system can enforce, nil meaning what it really can; that it grants no control groups; and how long starting and
+	// killing may take.
+	simulated  *sandbox.Support
+	noGroups   bool
+	startLimit time.Duration
+	killTime   time.Duration
 }
 
 // ID identifies a process. A pid alone does not, because the system reuses pids.
@@ -89,6 +91,36 @@ type ID struct {
 	PID int `json:"pid"`
 	// Started is the start time of the process as the system reports it. Use it only for comparison.
 	Started string `json:"started"`
+	// Group is the folder of the control group of a program, on Linux; "" if it has none.
+	Group string `json:"group,omitempty"`
+}
+
+// LeftError means that processes of a program did not end, whatever was done to end them. They may still change what the program could
+// change, so nothing that depends on its work should happen before they have ended.
+type LeftError struct {
+	Processes []Left
+	// Gone is closed when they have ended. It is nil if nothing waits for that.
+	Gone <-chan struct{}
+}
+
+// Left is a process that did not end.
+type Left struct {
+	PID  int
+	Name string
+}
+
+// maxNamed is how many processes an error names.
+const maxNamed = 10
+
+func (e *LeftError) Error() string {
+	var names []string
+	for _, p := range e.Processes[:min(len(e.Processes), maxNamed)] {
+		names = append(names, fmt.Sprintf("%d (%s)", p.PID, p.Name))
+	}
+	if n := len(e.Processes) - maxNamed; n > 0 {
+		names = append(names, fmt.Sprintf("%d more", n))
+	}
+	return "processes that it started did not end: " + strings.Join(names, ", ")
 }
 
 // Exit describes how a program ended.
@@ -99,9 +131,12 @@ type Exit struct {
 	Signal string
 	// Exceeded is the limit of its sandbox that it exceeded, such as memory, or "".
 	Exceeded string
+	// Unreachable is why the only server that it may reach could not be reached when it last
+	// tried, or "".
+	Unreachable string
 	// Stopped reports that Stop was called before it ended.
 	Stopped bool
-	// Err reports that output could not be written or that the exit status is unknown.
+	// Err reports that output could not be written or that the exit status is unknown. A *LeftError reports that processes are left.
 	Err error
 }
 
@@ -114,6 +149,16 @@ func Environ() (env []string) {
 		}
 	}
 	return env
+}
+
+// IsProxyVariable reports whether an entry of an environment names a proxy, or what needs none.
+func IsProxyVariable(entry string) bool {
+	name, _, _ := strings.Cut(strings.ToUpper(entry), "=")
+	switch name {
+	case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "FTP_PROXY":
+		return true
+	}
+	return false
 }
 
 // Transient reports whether a program could not be started only because the system was out of resources at that moment.

@@ -60,8 +60,11 @@ func (f *fixture) run(t *testing.T) (Exit, string) {
 
 // withoutNamespaces makes a program run as on a system that grants none.
 func (f *fixture) withoutNamespaces() {
-	s := sandbox.Detect()
-	f.spec.simulated = &s
+	s := Support()
+	s.Namespaces = false
+	if f.spec.simulated = &s; !s.Groups {
+		f.spec.Sandbox.Processes = sandbox.WatchProcesses
+	}
 }
 
 // needSupport skips a test if this system cannot enforce policies at all.
@@ -69,7 +72,7 @@ func needSupport(t *testing.T, namespaces bool) {
 	t.Helper()
 	s := Support()
 	s.Namespaces = s.Namespaces && namespaces
-	if err := s.Check(&sandbox.Policy{Mode: sandbox.Enforce}); err != nil || namespaces && !s.Namespaces {
+	if err := s.Check(&sandbox.Policy{Mode: sandbox.Enforce, Processes: sandbox.WatchProcesses}); err != nil || namespaces && !s.Namespaces {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("support %+v: %v", s, err)
 		}
@@ -316,7 +319,7 @@ func TestSandboxLimits(t *testing.T) {
 				continue
 			}
 			f := newFixture(t, script)
-			f.spec.Sandbox.Limits, f.spec.watchLimits, f.spec.Grace = tt.limits, watch, soon
+			f.spec.Sandbox.Limits, f.spec.noGroups, f.spec.Grace = tt.limits, watch, soon
 			exit, out := f.run(t)
 			if exit.Exceeded != name {
 				t.Errorf("%s, watched %v: exit %+v, output %q", name, watch, exit, out)
@@ -332,7 +335,7 @@ func TestSandboxLimits(t *testing.T) {
 
 // hasGroups reports whether the system grants control groups.
 func hasGroups(t *testing.T, limits sandbox.Limits) bool {
-	group, err := sandbox.NewGroup("signalbox-test-"+strconv.Itoa(os.Getpid()), limits)
+	group, err := sandbox.NewGroup(limits, sandbox.AllGroups)
 	if err != nil {
 		t.Logf("no control groups: %v", err)
 		return false
@@ -556,8 +559,8 @@ func TestKeeperIsNotReady(t *testing.T) {
 			left = append(left, member{})
 		}
 		return left
-	}, time.Minute, nil); left > 0 || out.Len() > 0 {
-		t.Errorf("the keeper is left: %d, output %q", left, out.String())
+	}, time.Minute, nil); len(left) > 0 || out.Len() > 0 {
+		t.Errorf("the keeper is left: %v, output %q", left, out.String())
 	}
 	// Another program starts, however long it then runs.
 	spec.startLimit = 0
@@ -579,6 +582,7 @@ func TestMissingLimits(t *testing.T) {
 		"no processor":   {all, func(l sandbox.Limits) bool { return l.CPU == 0 }, []string{"limits.cpu has no effect"}},
 		"only processor": {sandbox.Limits{CPU: 1}, func(sandbox.Limits) bool { return false }, []string{"limits.cpu has no effect"}},
 		"only memory":    {sandbox.Limits{Memory: 1}, func(sandbox.Limits) bool { return false }, []string{"limits.memory is only looked at"}},
+		"the default":    {sandbox.Limits{Processes: sandbox.DefaultProcesses}, func(sandbox.Limits) bool { return false }, nil},
 		"none":           {sandbox.Limits{}, func(sandbox.Limits) bool { return false }, nil},
 	} {
 		got := missingLimits(tt.limits, func(l sandbox.Limits) error {

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,12 +25,16 @@ type Process struct {
 	session string
 	grace   time.Duration
 	speaks  bool // see Spec
-	cmd     *exec.Cmd
-	gate    gate
-	in      *inputQueue // nil without input
-	out     []*outputCopier
-	done    chan struct{} // closed when exit is set
-	exit    Exit
+	// restricted means that it has a sandbox.
+	restricted bool
+	cmd        *exec.Cmd
+	gate       gate
+	in         *inputQueue // nil without input
+	out        []*outputCopier
+	done       chan struct{} // closed when exit is set
+	exit       Exit
+	// killTime is how long processes may take to disappear after SIGKILL.
+	killTime time.Duration
 
 	mu       sync.Mutex // guards the fields below
 	reaped   bool       // from then on its pid may belong to another process
@@ -52,17 +57,15 @@ func Start(spec Spec, started func(ID) error) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{session: Getenv(spec.Env, SessionVariable), grace: spec.Grace, speaks: spec.Speaks, done: make(chan struct{})}
-	if p.grace == 0 {
-		p.grace = defaultGrace
-	}
+	p := &Process{session: Getenv(spec.Env, SessionVariable), grace: cmp.Or(spec.Grace, defaultGrace), speaks: spec.Speaks, restricted: spec.Sandbox.Restricted(),
+		done: make(chan struct{}), killTime: cmp.Or(spec.killTime, killTime)}
 	if p.cmd, err = gateCommand(spec, file); err != nil {
 		return nil, err
 	}
-	p.cmd.Dir, p.cmd.Env = spec.Dir, spec.Env
+	p.cmd.Dir, p.cmd.Env = spec.Dir, spec.programEnviron()
 	dir, err := filepath.Abs(spec.Dir)
 	if err == nil {
-		p.cmd.Env = append(slices.Clip(spec.Env), "PWD="+dir) // some programs trust it more than the system
+		p.cmd.Env = append(slices.Clip(p.cmd.Env), "PWD="+dir) // some programs trust it more than the system
 	}
 	if err := p.startGate(spec); err != nil {
 		return nil, err
@@ -132,14 +135,19 @@ func (p *Process) startGate(spec Spec) (err error) {
 	}
 	p.gate = newGate(opener)
 	p.cmd.ExtraFiles = []*os.File{waiting}
+	if p.id.Group, err = p.gate.prepare(spec, p.cmd); err != nil {
+		return err
+	}
 	if err := p.cmd.Start(); err != nil {
+		p.gate.cleanUp()
 		return startError(spec, err)
 	}
 	p.id.PID = p.cmd.Process.Pid
 	info, ok := lookUp(p.id.PID)
 	if !ok {
-		p.cmd.Process.Kill()
+		p.cmd.Process.Kill() // it has started nothing
 		p.cmd.Wait()
+		p.gate.cleanUp()
 		return fmt.Errorf("start %s: cannot read the start time of process %d", spec.Argv[0], p.id.PID)
 	}
 	p.id.Started = info.started
@@ -210,17 +218,21 @@ func (p *Process) Stop(grace time.Duration) {
 }
 
 // signal sends a signal to all members, unless the program was reaped.
-func (p *Process) signal(sig unix.Signal) {
+func (p *Process) signal(sig unix.Signal) { p.unlessReaped(func() { p.gate.signal(p, sig) }) }
+
+// unlessReaped calls f while the pid of the program cannot belong to another process.
+func (p *Process) unlessReaped(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
-		p.gate.signal(p, sig)
+		f()
 	}
 }
 
 func (p *Process) members() []member { return members(p.id.PID, p.session) }
 
-// Wait waits until the program and everything it left behind have ended, and all output is written.
+// Wait waits until the program and everything it left behind have ended, and all output is written. If processes do not end, it returns
+// all the same, with a *LeftError.
 func (p *Process) Wait() Exit {
 	<-p.done
 	return p.exit
@@ -238,27 +250,43 @@ func (p *Process) reap() {
 		atMost = 0
 		waitForOutput(p.out, atMost) // before processes that it left behind write more
 	}
-	p.gate.endLeftovers(p)
+	left := p.gate.endLeftovers(p)
 	p.in.close()
 	outputs := errors.Join(waitForOutput(p.out, atMost)...)
+	if len(left) > 0 {
+		p.exit = p.gate.exit(nil, nil)
+		gone := make(chan struct{})
+		p.exit.Stopped, p.exit.Err = stopped, &LeftError{left, gone}
+		close(p.done)
+		p.gate.waitUntilGone(p)
+		p.finish()
+		p.gate.cleanUp()
+		close(gone)
+		return
+	}
+	err := p.finish()
+	p.exit = p.gate.exit(p.cmd.ProcessState, err)
+	p.exit.Stopped, p.exit.Err = stopped, errors.Join(p.exit.Err, outputs)
+	p.gate.cleanUp()
+	close(p.done)
+}
 
+// finish reaps the program or its keeper, which has ended.
+func (p *Process) finish() error {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.killer != nil {
 		p.killer.Stop()
 	}
-	err := p.cmd.Wait()
 	p.reaped = true
-	p.mu.Unlock()
-
+	err := p.cmd.Wait()
 	p.gate.close()
-	p.exit = p.gate.exit(p.cmd.ProcessState, err)
-	p.exit.Stopped, p.exit.Err = stopped, errors.Join(p.exit.Err, outputs)
-	close(p.done)
+	return err
 }
 
 func exitOf(state *os.ProcessState, err error) Exit {
 	if state == nil {
-		return Exit{Code: -1, Err: fmt.Errorf("wait: %w", err)}
+		return Exit{Code: -1, Err: err}
 	}
 	return exitOfStatus(state.Sys().(syscall.WaitStatus))
 }

@@ -56,6 +56,21 @@ func members(leader int, _ string) (all []member) {
 	return all
 }
 
+// endGroup does nothing: there are no control groups.
+func endGroup(ID) []Left { return nil }
+
+// leftOf describes processes that did not end.
+func leftOf(all []member) (left []Left) {
+	for _, m := range all {
+		name := ""
+		if info, err := unix.SysctlKinfoProc("kern.proc.pid", m.pid); err == nil {
+			name = unix.ByteSliceToString(info.Proc.P_comm[:])
+		}
+		left = append(left, Left{m.pid, name})
+	}
+	return left
+}
+
 // waitForExit waits until a child has ended, without reaping it.
 func waitForExit(pid int) {
 	// If kqueue fails, poll: the caller must not take a running program for one that has ended.

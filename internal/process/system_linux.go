@@ -85,9 +85,9 @@ func members(leader int, session string) (all []member) {
 		switch {
 		case !ok || s.ended:
 		case leader > 0 && s.group == leader:
-			all = append(all, member{pid, true, isKeeper(pid)})
+			all = append(all, member{pid, true, isKeeper(pid, pid == leader)})
 		case leader > 0 && (pid == leader || s.session == leader), carriesSession(strconv.Itoa(pid), session):
-			all = append(all, member{pid, false, isKeeper(pid)})
+			all = append(all, member{pid, false, isKeeper(pid, pid == leader)})
 		}
 	}
 	return all

@@ -25,6 +25,9 @@ func Start(Spec, func(ID) error) (*Process, error) { return nil, unsupported() }
 // Support returns what this system can enforce: nothing.
 func Support() sandbox.Support { return sandbox.Detect() }
 
+// Try returns an error.
+func Try(*sandbox.Policy) error { return unsupported() }
+
 // MissingLimits returns nothing: nothing runs here.
 func MissingLimits(sandbox.Limits) []string { return nil }
 

@@ -73,6 +73,11 @@ func restrictFiles(p *Policy, s Support) error {
 		if err := allowPath(set, "/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
 			return err
 		}
+		if p.Network.Server != nil { // its own, see mountHosts
+			if err := allowPath(set, hostsFile, rightsToRead); err != nil {
+				return err
+			}
+		}
 	}
 	for _, path := range append(devicePaths(s), p.writable()...) {
 		if err := allowPath(set, path, write); err != nil {

@@ -21,10 +21,11 @@ const (
 // maxLinks bounds how many symbolic links a path may have.
 const maxLinks = 40
 
-// Namespaces are those that BuildRoot needs, and that a program without a network has in addition.
+// Namespaces are those that BuildRoot needs, and that a program without a network, or with only
+// one server, has in addition.
 func Namespaces(p *Policy) uintptr {
 	flags := uintptr(unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC)
-	if p.Network.Off {
+	if p.Network.Off || p.Network.Server != nil {
 		flags |= unix.CLONE_NEWNET
 	}
 	return flags
@@ -70,11 +71,21 @@ func BuildRoot(p *Policy) error {
 			return fmt.Errorf("show %s: %w", place.path, err)
 		}
 	}
+	for _, layer := range p.Layers {
+		if err := layer.mount(); err != nil {
+			return fmt.Errorf("show other folders in %s: %w", layer.Path, err)
+		}
+	}
 	for _, place := range places { // now that everything in them has a place
 		if place.kind == hiddenPlace {
 			if err := protect(newRoot+place.path, unix.MOUNT_ATTR_RDONLY, 0); err != nil {
 				return fmt.Errorf("hide %s: %w", place.path, err)
 			}
+		}
+	}
+	if p.Network.Server != nil {
+		if err := mountHosts(p.Network.Server); err != nil {
+			return fmt.Errorf("show %s: %w", hostsFile, err)
 		}
 	}
 	if err := leaveOldRoot(); err != nil {
@@ -425,4 +436,63 @@ func (p place) mount() error {
 		flags |= unix.MOUNT_ATTR_RDONLY
 	}
 	return protect(here, flags, unix.AT_RECURSIVE)
+}
+
+// mount shows a layer in the new root, in which its folder is already. The attributes with which the system marks what was removed
+// are those of users, because others need rights on the whole machine. With these, the system follows none that lead elsewhere.
+func (l Layer) mount() error {
+	paths := append([]string{l.Path, l.Work}, l.Below...)
+	for i, path := range paths {
+		real, _, err := resolve(path)
+		if err != nil {
+			return err
+		}
+		paths[i] = real
+	}
+	// The system marks its folder, and does not use it again.
+	work, err := os.MkdirTemp(oldRoot+paths[1], "")
+	if err != nil {
+		return err
+	}
+	paths[1] = strings.TrimPrefix(work, oldRoot)
+	// The names are relative to a folder that contains all of them, because together they must be shorter than a page.
+	common := filepath.Dir(paths[0])
+	for _, path := range paths {
+		for path != common && !strings.HasPrefix(path, strings.TrimSuffix(common, "/")+"/") {
+			common = filepath.Dir(common)
+		}
+	}
+	names := make([]string, len(paths))
+	for i, path := range paths {
+		rel, err := filepath.Rel(common, path)
+		if err != nil {
+			return err
+		}
+		names[i] = "./" + strings.NewReplacer(`\`, `\\`, `:`, `\:`, `,`, `\,`).Replace(rel)
+	}
+	if err := os.Chdir(oldRoot + common); err != nil {
+		return err
+	}
+	// volatile: what is copied is not synced first, file by file. The folder need not survive a power failure.
+	options := "userxattr,volatile,upperdir=" + names[0] + ",workdir=" + names[1] + ",lowerdir=" + strings.Join(names[2:], ":")
+	at := newRoot + paths[0]
+	if len(l.Only) > 0 {
+		at = "/layer"
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return err
+		}
+	}
+	if err := unix.Mount("overlay", at, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("mount overlay: %w", err)
+	}
+	// One overlay for all of them: the system takes milliseconds to end each.
+	for _, name := range l.Only {
+		if err := unix.Mount(filepath.Join(at, name), filepath.Join(newRoot+paths[0], name), "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("show %s: %w", name, err)
+		}
+	}
+	if err := os.Chdir("/"); err != nil || len(l.Only) == 0 {
+		return err
+	}
+	return unix.Unmount(at, unix.MNT_DETACH)
 }

@@ -28,6 +28,8 @@ type Support struct {
 	Seccomp bool `json:"seccomp,omitempty"`
 	// Namespaces reports whether a program can have its own processes and its own view of the files.
 	Namespaces bool `json:"namespaces,omitempty"`
+	// Groups reports whether a program can have a control group, with which all of its processes can be ended.
+	Groups bool `json:"groups,omitempty"`
 	// Why explains what is missing, if that is known.
 	Why string `json:"why,omitempty"`
 }
@@ -42,8 +44,66 @@ func (s Support) Check(p *Policy) error {
 	if s.Why != "" {
 		text += " (" + s.Why + ")"
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the sandbox cannot be enforced here: " + text),
-		Hint: "set sandbox: warn to use what this system has, or sandbox: off to run without one; signalbox sandbox explain says what remains open"}
+	hint := "set sandbox: warn to use what this system has, or sandbox: off to run without one; signalbox sandbox explain says what remains open"
+	if server := p.Network.Server; len(missing) == 1 && server != nil && !server.Default && !s.Forwards(p) {
+		hint = "allow user namespaces (docs/security.md says how), " +
+			"or replace network: model of the agent by on, or by ports such as [443]"
+	}
+	if !s.endsProcesses() && s.System == "linux" {
+		hint = "allow user namespaces, or start signalbox in a control group of your own, as with systemd-run --user --scope -p Delegate=yes signalbox …;" +
+			" or set sandbox.processes: watch to accept that; or " + hint
+	}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the sandbox cannot be enforced here: " + text), Hint: hint}
+}
+
+// Forwards reports whether the program is limited to the server of its policy: by a network of
+// its own, whose only way out is a connection that this system forwards.
+func (s Support) Forwards(p *Policy) bool {
+	return p.Restricted() && p.Network.Server != nil && s.System == "linux" && s.Namespaces
+}
+
+// Network returns what a program may do on the network of this system.
+func (s Support) Network(p *Policy) string {
+	if open := s.openServer(p); open != "" {
+		return "on (" + open + ")"
+	}
+	return p.Network.String()
+}
+
+// openServer says why a program is not limited to the server of its policy, "" if it is.
+func (s Support) openServer(p *Policy) string {
+	if !p.Restricted() || p.Network.Server == nil || s.Forwards(p) {
+		return ""
+	}
+	why := "without namespaces"
+	switch {
+	case s.System == "darwin":
+		why = "with sandbox-exec, which knows only ports and this machine,"
+	case s.System != "linux":
+		why = "on " + s.System
+	}
+	return why + " the network cannot be limited to the model server " + p.Network.Server.Address()
+}
+
+// Notes returns what of a policy the system does not enforce, one sentence for each: what is
+// Missing, and what was only a default.
+func (s Support) Notes(p *Policy) []string {
+	notes := s.Missing(p)
+	if open := s.openServer(p); open != "" && p.Network.Server.Default {
+		notes = append(notes, open)
+	}
+	return notes
+}
+
+// endsProcesses reports whether everything that a program starts is sure to end with it: in a namespace or in a control group.
+func (s Support) endsProcesses() bool { return s.System == "linux" && (s.Namespaces || s.Groups) }
+
+// Processes returns what becomes of the processes that a restricted program leaves behind.
+func (s Support) Processes() Processes {
+	if s.endsProcesses() {
+		return EndProcesses
+	}
+	return WatchProcesses
 }
 
 // Missing returns what Enforce needs for a policy and the system does not have, one sentence for each.
@@ -52,6 +112,12 @@ func (s Support) Missing(p *Policy) (missing []string) {
 		return nil
 	}
 	add := func(format string, args ...any) { missing = append(missing, fmt.Sprintf(format, args...)) }
+	if open := s.openServer(p); open != "" && !p.Network.Server.Default {
+		add("%s", open)
+	}
+	if len(p.Layers) > 0 && !s.Namespaces {
+		add("without namespaces a folder cannot be shown below another one (%s)", p.Layers[0].Path)
+	}
 	if s.System == "darwin" {
 		if !s.Seatbelt() {
 			add("there is no sandbox-exec")
@@ -72,6 +138,9 @@ func (s Support) Missing(p *Policy) (missing []string) {
 	}
 	if !s.Seccomp {
 		add("system calls cannot be filtered")
+	}
+	if !s.endsProcesses() && p.Processes != WatchProcesses {
+		add("without namespaces and without a control group a process can outlive its program")
 	}
 	if len(p.Network.Ports) > 0 && s.Landlock < abiPorts {
 		add("limiting TCP ports needs Landlock %d", abiPorts)
@@ -112,6 +181,9 @@ func (s Support) String() string {
 	if s.Namespaces {
 		layers = append(layers, "namespaces")
 	}
+	if s.Groups && !s.Namespaces { // with namespaces they are for limits only
+		layers = append(layers, "control groups")
+	}
 	if s.Seatbelt() {
 		layers = append(layers, "sandbox-exec")
 	}
@@ -128,20 +200,31 @@ func (s Support) Open(p *Policy) (open []string) {
 			open = append(open, sentence)
 		}
 	}
+	add(!s.endsProcesses(), "a process can outlive its program: one that "+s.escape())
 	if s.System != "linux" {
-		return append(open, s.Missing(p)...)
+		return append(open, s.Notes(p)...)
 	}
+	alone := p.Network.Off || s.Forwards(p) // in a network of its own
 	add(s.Landlock == 0 && !s.Namespaces, "all files can be read and changed")
 	add(s.Landlock == 0, "processes of other programs can be inspected as the system allows")
 	add(s.Landlock < abiTruncate && !s.Namespaces, "files that may be read can be emptied")
 	add(s.Landlock < abiScopes && !s.Namespaces, "other processes of the same user can be ended")
-	add(s.Landlock < abiScopes && !p.Network.Off, "abstract Unix sockets of other programs can be reached")
+	add(s.Landlock < abiScopes && !alone, "abstract Unix sockets of other programs can be reached")
 	add(!s.Namespaces, "mode, owner, times and attributes of the user's files can be changed (not their content)")
 	add(!s.Namespaces && len(p.Fixed) > 0, "the tree's .git file can be replaced, which has no effect on signalbox's own git commands, and so can a team's configuration in a shared folder, which then needs trust again")
 	add(!s.Namespaces && len(p.Hidden) > 0, "folders and credentials of signalbox, in folders that may be read or changed, can be read and changed like these")
-	add(!s.Namespaces, "the names and sizes of all files, and the names of running programs, can be listed")
+	add(!s.Namespaces, "the names and sizes of all files, and the command lines of running programs, can be read")
 	add(len(p.Network.Ports) > 0 && s.Landlock < abiPorts, "all TCP ports can be reached")
 	add(!s.Seccomp, "system calls are not filtered")
-	add(!p.Network.Off && len(p.Network.Ports) == 0, "all hosts can be reached, including this machine and your local network")
+	add(s.openServer(p) != "", s.openServer(p))
+	add(!alone && len(p.Network.Ports) == 0, "all hosts can be reached, including this machine and your local network")
 	return open
+}
+
+// escape returns how a process can outlive its program.
+func (s Support) escape() string {
+	if s.System == "linux" {
+		return "is replaced by another faster than it can be found"
+	}
+	return "leaves its process group"
 }
