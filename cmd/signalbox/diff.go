@@ -20,7 +20,7 @@ type diffCommand struct {
 }
 
 func (diffCommand) Help() string {
-	return `Shows what would be merged: what the last saved commit of the task changes, compared with the commit of the base that it started from. For a merged task it shows what was merged. signalbox saves the work of an agent when its turn ends; --working shows what a running agent has changed since then.
+	return `Shows what would be merged: what the last saved commit of the task changes, compared with the commit of the base that it started from. For a merged task it shows what was merged. Changes of files that steer agents, such as CLAUDE.md and .claude, come first. signalbox saves the work of an agent when its turn ends; --working shows what a running agent has changed since then.
 
 On a terminal the text goes through the program that PAGER names, or less.
 
@@ -47,8 +47,17 @@ func (c *diffCommand) Run(p *program) error {
 		if note := d.NotSaved(ctx); note != "" {
 			p.notef("%s", note)
 		}
+		hidden, err := d.Hidden(ctx)
+		if err != nil {
+			return err
+		}
 		o := p.renderOptions()
 		return p.page(c.pagerFlag, func(out io.Writer) error {
+			if hidden != "" {
+				if _, err := io.WriteString(out, o.Paint.Warn("warning: "+hidden)+"\n\n"); err != nil {
+					return err
+				}
+			}
 			printed := render.NewDiff(out, o.Paint)
 			if err := d.Print(ctx, printed, workspace.DiffOptions{Stat: c.Stat, Width: o.Width}); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/doctor"
+	"signalbox/internal/serve/access"
 	"signalbox/internal/team"
 )
 
@@ -21,7 +22,7 @@ type doctorCommand struct {
 }
 
 func (doctorCommand) Help() string {
-	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, its database if it is in one (version, replicas, whether it syncs what it stores, lag, rights, latency, and how far its clock differs), locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, and the MCP servers of the oracle. It connects to servers that have an address, but sends them no request. With --probe it also starts each agent program in an empty folder and asks it for one word, which is the only way to know whether its login is accepted. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
+	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, its database if it is in one (version, replicas, whether it syncs what it stores, lag, rights, latency, and how far its clock differs), locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, the MCP servers of the oracle, and tokens of the API that never expire. It connects to servers that have an address, but sends them no request. With --probe it also starts each agent program in an empty folder and asks it for one word, which is the only way to know whether its login is accepted. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
 
@@ -52,6 +53,9 @@ func (c *doctorCommand) Run(p *program) error {
 		}
 	}
 	checks := append(box.Doctor(ctx, opts), teamChecks(shared, settings != nil)...)
+	if opts.FindError == nil {
+		checks = append(checks, tokenChecks(access.NewStore(opts.Dir))...)
+	}
 	if settings != nil {
 		root := p.projectRoot(c.boxFlag, opts.Dir)
 		checks = doctor.Complete(ctx, settings, root, opts.Dir, checks)
@@ -117,6 +121,30 @@ func teamChecks(shared *team.Shared, used bool) (checks []box.Check) {
 		checks = append(checks, box.Check{Name: name, Health: box.Warning, Detail: "it is used as it is, because there is no commit yet", Fix: "commit " + config.FileName})
 	}
 	return checks
+}
+
+// tokenChecks names the tokens that are valid until somebody revokes them: those of earlier
+// versions, and those with --expires never.
+func tokenChecks(store *access.Store) []box.Check {
+	const name = "tokens"
+	tokens, err := store.List()
+	if err != nil {
+		return []box.Check{{Name: name, Health: box.Problem, Detail: err.Error(),
+			Fix: signalbox.HintOf(err)}}
+	}
+	var endless []string
+	for _, t := range tokens {
+		if t.Expires.IsZero() {
+			endless = append(endless, t.Name)
+		}
+	}
+	if len(endless) == 0 {
+		return nil
+	}
+	return []box.Check{{Name: name, Health: box.Warning,
+		Detail: "these never expire: " + strings.Join(endless, ", "),
+		Fix: "signalbox token revoke NAME, and then signalbox token create NAME: " +
+			"new tokens expire after 90 days, or when --expires says"}}
 }
 
 func (p *program) printChecks(checks []box.Check) error {

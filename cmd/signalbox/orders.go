@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
 
@@ -39,6 +41,8 @@ type ordered struct {
 	Files      *int `json:"files,omitempty"`
 	Insertions *int `json:"insertions,omitempty"`
 	Deletions  *int `json:"deletions,omitempty"`
+	// Steering are the files with which the approved commit changes what steers agents.
+	Steering []string `json:"steering,omitempty"`
 	// Paused means that the task stays paused.
 	Paused bool `json:"paused,omitempty"`
 	// Continue is the command that starts a run, if none is active to carry out the order.
@@ -104,8 +108,14 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 	order.Reason, order.Actor = reason, p.actor(f.Actor)
 	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
 		order.Work = id
-		if what == rules.OrderRetry {
+		switch what {
+		case rules.OrderRetry:
 			return crew.Retry(ctx, b, order)
+		case rules.OrderApprove:
+			var err error
+			if order.Commit, err = f.showSteering(ctx, p, b, order); err != nil {
+				return rules.Answer{}, err
+			}
 		}
 		return b.Engine.Do(ctx, order)
 	}
@@ -121,6 +131,7 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 		if a.Commit != "" {
 			change = p.changeOf(f.boxFlag, b, a.Work)
 			answer.count(change)
+			answer.Steering = change.Steering
 		}
 		var then sequel
 		if !stops(what) {
@@ -178,6 +189,59 @@ func (p *program) printChange(c crew.Change) error {
 		fmt.Fprintf(p.out, "    %s\n", line)
 	}
 	return nil
+}
+
+// showSteering prints how the commit that an order would approve changes what steers agents, and
+// returns that commit, so that no other one is approved. It fails if that cannot be shown.
+func (f *orderFlags) showSteering(ctx context.Context, p *program, b *box.Box, order rules.Order) (string, error) {
+	if err := b.Engine.Refresh(ctx); err != nil {
+		return "", err
+	}
+	var w *rules.Work
+	var would rules.Decision
+	b.Engine.View(func(s *rules.State) {
+		w, _ = s.Work(order.Work)
+		would = rules.Decide(s, time.Now(), order)
+	})
+	commit := would.Answer.Commit
+	if would.Err != nil || would.Answer.Repeated || len(w.Task.Steering) == 0 {
+		return commit, would.Err
+	}
+	if err := f.printSteering(ctx, p, b, w, commit); err != nil {
+		return "", &signalbox.Error{Code: signalbox.CodeFailed, Hint: cmp.Or(signalbox.HintOf(err), "signalbox diff "+w.ID+" shows all that it changes"),
+			Err: fmt.Errorf("%s is not approved, because what steers agents in it cannot be shown: %w", w.ID, err)}
+	}
+	return commit, nil
+}
+
+// printSteering prints how a commit changes what steers agents, and nothing else of it. If a program
+// reads the answer, people read it on stderr.
+func (f *orderFlags) printSteering(ctx context.Context, p *program, b *box.Box, w *rules.Work, commit string) error {
+	d, err := inspect.OpenDiff(ctx, b, p.projectRoot(f.boxFlag, b.Dir), w, false)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if d.Commit() != commit {
+		return fmt.Errorf("its commit is %.7s by now, not %.7s", d.Commit(), commit)
+	}
+	out, paint := p.out, p.renderOptions().Paint
+	if f.JSON {
+		out, paint = bufio.NewWriter(p.stderr), show.Palette{}
+	}
+	about := crew.Change{Steering: w.Task.Steering}
+	fmt.Fprintf(out, "%s\n", printable(about.AboutSteering()))
+	printed := render.NewDiff(out, paint)
+	if err := d.PrintSteering(ctx, printed); err != nil {
+		return err
+	}
+	if printed.Empty() {
+		return errors.New("the diff is empty")
+	}
+	if err := printed.Close(); err != nil {
+		return err
+	}
+	return out.Flush() // before the order, not when the command ends
 }
 
 type pauseCommand struct {
@@ -264,7 +328,7 @@ type approveCommand struct {
 }
 
 func (approveCommand) Help() string {
-	return `Approves the merge of a task: of the commit that was checked, reviewed and audited. The answer shows this commit and what it changes. If the task is changed after that, it needs another approval. The configuration asks for approval with approve: merge. To send the task back instead, use signalbox reject.
+	return `Approves the merge of a task: of the commit that was checked, reviewed and audited. The answer shows this commit and what it changes. Changes of files that steer agents, such as CLAUDE.md and .claude, are shown in full before that, with --json on standard error; if they cannot be shown, nothing is approved. If the task is changed after that, it needs another approval. The configuration asks for approval with approve: merge. To send the task back instead, use signalbox reject.
 
 Examples:
 

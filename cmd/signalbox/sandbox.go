@@ -37,7 +37,7 @@ type sandboxExplainCommand struct {
 }
 
 func (sandboxExplainCommand) Help() string {
-	return `Prints what an agent, a check or a setup command may do on this machine, as for a task T1 with a developer: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/configuration.md describes the settings.
+	return `Prints what an agent, a check or a setup command may do on this machine, as for a task T1 with a developer, and for a role that judges where the network is another one: what it may change and read, its network, which environment variables it gets, what enforces that, and what remains possible on this system although it is not allowed. docs/configuration.md describes the settings.
 
 Examples:
 
@@ -116,7 +116,7 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, e)
+			all = append(all, e...)
 		}
 		if c.Name != "" {
 			return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there are two names"), Hint: "name one agent, or a check after the word check, or a setup command after the word setup"}

@@ -127,7 +127,7 @@ on auditor:
 func (c *terminalSession) checkSafe() {
 	c.t.Helper()
 	out := c.Written()
-	for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b"} {
+	for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b", "\u3164", "\ufe0f", "\u2800"} {
 		if i := strings.Index(out, sequence); i >= 0 {
 			c.t.Errorf("the terminal got %q", out[max(0, i-20):min(len(out), i+20)])
 		}

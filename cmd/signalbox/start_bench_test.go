@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,22 +25,39 @@ func BenchmarkStart(b *testing.B) {
 		}
 	})
 	project := b.TempDir()
-	site := contain.Site{Host: contain.ThisHost(), Config: config.Default(), Box: filepath.Join(project, ".signalbox"), Project: project}
+	box, settings := filepath.Join(project, ".signalbox"), config.Default()
+	site := contain.Site{Host: contain.ThisHost(), Config: settings, Box: box, Project: project, Cache: contain.OpenCache(box, settings)}
 	tree := filepath.Join(site.Box, "trees", "T1")
 	if err := os.MkdirAll(tree, 0o700); err != nil {
 		b.Fatal(err)
 	}
 	process.Support() // which is tried only once
+	fillCache(b, site)
+	homes, err := site.OpenHomes("T1", contain.ChecksHome, false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer homes.Close()
+	use := func() *contain.Generation {
+		cache, err := site.Cache.Use()
+		if cache == nil || err != nil {
+			b.Fatal("there is no cache", err)
+		}
+		return cache
+	}
 	for _, bb := range []struct {
 		name      string
 		contained func() *contain.Program
 	}{
 		{"off", func() *contain.Program { return &contain.Program{} }},
 		{"agent", func() *contain.Program {
-			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"}, Role: "developer", Work: "T1", Dir: tree, Temp: filepath.Join(site.Box, "tmp", "one")})
+			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"}, Role: "developer", Work: "T1", Dir: tree, Temp: filepath.Join(site.Box, "tmp", "one"), Cache: use()})
+		}},
+		{"reviewer", func() *contain.Program {
+			return site.Agent(contain.Agent{Name: "claude", Config: config.Agent{Preset: "claude"}, Role: "critic", Work: "T1", Dir: tree, Temp: filepath.Join(site.Box, "tmp", "one"), Cache: use()})
 		}},
 		{"check", func() *contain.Program {
-			return site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "T1", Session: "one", Dir: tree})
+			return site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "T1", Session: "one", Dir: tree, Homes: homes})
 		}},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
@@ -55,7 +73,33 @@ func BenchmarkStart(b *testing.B) {
 				if exit := p.Wait(); exit.Code != 0 {
 					b.Fatal(exit)
 				}
+				b.StopTimer() // nobody waits for what is removed
+				if err := contained.Finish(); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
 			}
 		})
+	}
+}
+
+// fillCache fills the cache of a box, as a baseline does that uses all of its folders.
+func fillCache(b *testing.B, site contain.Site) {
+	homes, err := site.OpenHomes("B-1", contain.ChecksHome, true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer homes.Close()
+	p := site.Check(contain.Check{Config: config.Check{Name: "test"}, Work: "B-1", Session: "one", Dir: filepath.Join(site.Box, "trees", "T1"), Homes: homes})
+	if err := p.Prepare(); err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{".cache/go-build/00", "go/pkg/mod/cache", ".npm/_cacache/tmp", ".cache/pip/http", ".cargo/registry/index"} {
+		if err := os.MkdirAll(filepath.Join(process.Getenv(p.Env, "HOME"), name), 0o700); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := errors.Join(p.Finish(), homes.Publish()); err != nil {
+		b.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // hostile is what an agent, a model, a repository or a server might write: it sets the title of the window, clears the screen with
 // both forms of the sequence, turns the text around, and overwrites what was before. The word pwned is not part of a sequence,
 // so that a test can see that the text was printed at all.
-const hostile = "pwned\x1b]0;title\x07\x1b[2J\u009b2J\u202e\u2066\x7f\b\x0b\u200b."
+const hostile = "pwned\x1b]0;title\x07\x1b[2J\u009b2J\u202e\u2066\x7f\b\x0b\u200b\u3164\ufe0f\u2800."
 
 // terminalWorld is a folder with a project, a box and files in which all text is hostile.
 type terminalWorld struct {
@@ -422,7 +422,7 @@ func TestScreensShowNoSequencesOfAgents(t *testing.T) {
 		{"oracle", "--sessions"},
 	} {
 		out := w.onTerminal("xterm-256color", "", args...)
-		for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b"} {
+		for _, sequence := range []string{"\x1b]0;title", "pwned\x1b", "\u009b", "\x7f", "\u202e", "\u2066", "\x0b", "\u3164", "\ufe0f", "\u2800"} {
 			if i := strings.Index(out, sequence); i >= 0 {
 				t.Errorf("%q: the terminal got %q", args, out[max(0, i-20):min(len(out), i+20)])
 			}

@@ -43,13 +43,17 @@ type Config struct {
 	// the checkout of the project.
 	Setup []Setup  `yaml:"setup"`
 	Copy  []string `yaml:"copy"`
+	// Cache are folders of a program's private home folder, besides those of the usual build tools, that setup commands and checks on the base
+	// fill and that all programs begin with.
+	Cache []string `yaml:"cache"`
 	// Ports is how many TCP ports each worktree gets; 0 means none.
 	Ports int `yaml:"ports"`
 	// Protected are patterns for paths that tasks should not edit: path.Match for each segment, and ** for any number of
 	// segments.
 	Protected []string  `yaml:"protected"`
 	Workspace Workspace `yaml:"workspace"`
-	// Approve is ApproveMerge if a person must approve every merge. Empty means no approval.
+	// Approve is which merges a person must approve: ApproveMerge all of them, ApproveSteering those that change files that steer
+	// agents, ApproveNever none. Empty means ApproveSteering.
 	Approve string `yaml:"approve"`
 	// Deliver is what happens with finished work.
 	Deliver Deliver `yaml:"deliver"`
@@ -104,7 +108,7 @@ func Default() *Config {
 		Agent:        AgentList{PresetClaude},
 		Slots:        5,
 		Environments: []Environment{{Name: "local"}},
-		Sandbox:      Sandbox{Mode: sandbox.Enforce},
+		Sandbox:      Sandbox{Mode: sandbox.Enforce, Processes: sandbox.EndProcesses},
 		Limits:       defaultLimits(),
 		Grace:        10 * time.Second,
 		Lease:        Lease{TTL: signalbox.DefaultLeaseTTL},

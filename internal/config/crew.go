@@ -44,6 +44,8 @@ const (
 	WorkspaceWorktree = "worktree"
 	WorkspaceShared   = "shared"
 	ApproveMerge      = "merge"
+	ApproveSteering   = "steering"
+	ApproveNever      = "never"
 )
 
 // Agent can play a role. Exactly one of Preset, Command and Tree is set.
@@ -220,7 +222,7 @@ func defaultLimits() Limits {
 	return Limits{
 		Reviews: 3, Audits: 3, Checks: 5, Merges: 3, Incompletes: 5, Timeouts: 3, Unknown: 3, Waits: 3, FileWaits: 3,
 		Remediations: 10, ExpertRequests: 3,
-		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second, File: 50e6, Tree: 10e9,
+		CheckpointsMissed: 3, FileWait: 30 * time.Minute, CheckpointAnswer: 30 * time.Second, Processes: sandbox.DefaultProcesses, File: 50e6, Tree: 10e9,
 	}
 }
 
@@ -248,6 +250,7 @@ func (c *Config) fill(set places) {
 		c.Agent = AgentList{PresetClaude}
 	}
 	c.Sandbox.Mode = orDefault(c.Sandbox.Mode, sandbox.Enforce)
+	c.Sandbox.Processes = orDefault(c.Sandbox.Processes, sandbox.EndProcesses)
 	for name, agent := range c.Agents {
 		if len(agent.Command) > 0 && agent.Preset == "" && agent.Tree == "" {
 			agent.Format = orDefault(agent.Format, signalbox.FormatAuto)

@@ -4,12 +4,14 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"signalbox/internal/git"
 )
 
 // Protects reports whether a path, with slashes and relative to the top of the repository, is protected. A pattern that matches a
-// folder protects everything in it. Case is ignored, because on some systems two names that differ only in case are one file.
+// folder protects everything in it. Names that some system takes for the same file are the same: see git.FoldName.
 func (c *Config) Protects(name string) bool {
-	for segment := range strings.SplitSeq(fold(name), "/") {
+	for segment := range strings.SplitSeq(git.FoldPath(name), "/") {
 		if segment == boxFolder {
 			return true
 		}
@@ -46,19 +48,15 @@ var alwaysProtected = []string{FileName, ".worktreeinclude"}
 // boxFolder is the name of a box, which is protected in every folder: a task could add one with a configuration of its own.
 const boxFolder = ".signalbox"
 
-// anyPattern reports whether a pattern matches a path as they are, or in lower case.
+// anyPattern reports whether a pattern matches a path as they are, or folded.
 func (c *Config) anyPattern(name string, match func(pattern, segments []string) bool) bool {
 	for _, pattern := range slices.Concat(c.Protected, alwaysProtected) {
-		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) || match(strings.Split(fold(pattern), "/"), strings.Split(fold(name), "/")) {
+		if match(strings.Split(pattern, "/"), strings.Split(name, "/")) || match(strings.Split(git.FoldPath(pattern), "/"), strings.Split(git.FoldPath(name), "/")) {
 			return true
 		}
 	}
 	return false
 }
-
-// fold returns one text for all that differ only in case. Some letters, such as the long s, have an upper case but are not the lower
-// case of it.
-func fold(text string) string { return strings.ToLower(strings.ToUpper(text)) }
 
 // anyDepth is the segment of a pattern that matches any number of segments.
 const anyDepth = "**"

@@ -237,7 +237,13 @@ func (r *reader) plainValue(to reflect.Value, node ast.Node, at settingPath) {
 			return setNumber(to, text, at, parseCores, "a number of cores", "write a number such as 2 or 1.5")
 		}))
 	case to.Type() == reflect.TypeFor[sandbox.Mode]():
-		r.faults.add(scalar(node, at, func(text string) *settingError { return setMode(to, text, at) }))
+		r.faults.add(scalar(node, at, func(text string) *settingError {
+			return setWord(to, text, at, sandbox.Modes(), "a mode of the sandbox")
+		}))
+	case to.Type() == reflect.TypeFor[sandbox.Processes]():
+		r.faults.add(scalar(node, at, func(text string) *settingError {
+			return setWord(to, text, at, sandbox.AllProcesses(), "what can become of processes")
+		}))
 	case to.Kind() == reflect.Pointer:
 		value := reflect.New(to.Type().Elem())
 		if !to.IsNil() {
@@ -477,9 +483,10 @@ func setNumber[T Size | Cores](to reflect.Value, text string, at settingPath, pa
 	return nil
 }
 
-func setMode(to reflect.Value, text string, at settingPath) *settingError {
-	if text != "" && !slices.Contains(sandbox.Modes(), sandbox.Mode(text)) {
-		return &settingError{at: at, fault: fmt.Sprintf("%q is not a mode of the sandbox", text), hint: "write " + list(sandbox.Modes())}
+// setWord sets a value that is one of some words, or empty.
+func setWord[T ~string](to reflect.Value, text string, at settingPath, words []T, what string) *settingError {
+	if text != "" && !slices.Contains(words, T(text)) {
+		return &settingError{at: at, fault: fmt.Sprintf("%q is not %s", text, what), hint: "write " + list(words)}
 	}
 	to.SetString(text)
 	return nil

@@ -3,8 +3,11 @@ package config
 import (
 	"fmt"
 	"math"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +19,8 @@ import (
 const (
 	NetworkOn   = "on"
 	NetworkNone = "none"
+	// NetworkModel is the server in base_url of an agent, and nothing else.
+	NetworkModel = "model"
 )
 
 // Sandbox is what programs may do on this machine, besides what they always may. In the text it is a group of settings, or only a mode.
@@ -23,6 +28,8 @@ type Sandbox struct {
 	// Mode is empty for an agent, a check or a tool without a mode of its own.
 	Mode    sandbox.Mode `yaml:"mode"`
 	Network Network      `yaml:"network"`
+	// Processes is what must become of processes that a program leaves behind. It is empty like Mode.
+	Processes sandbox.Processes `yaml:"processes"`
 	// Read are files and folders that may be read, and Write those that may also be changed. In the text they are relative to the
 	// project, which is the folder that contains the box, or to the home folder if they begin with ~/. Load resolves them.
 	Read  []string `yaml:"read"`
@@ -32,14 +39,16 @@ type Sandbox struct {
 // mainField returns the field that a single value sets.
 func (Sandbox) mainField() string { return "mode" }
 
-// Network is NetworkOn, NetworkNone or TCP ports. In the text a single value need not be in a list. Empty means that it is not set.
+// Network is NetworkOn, NetworkNone, NetworkModel or TCP ports. In the text a single value need
+// not be in a list. Empty means that it is not set.
 type Network []string
 
-// Policy returns what the network setting means for a program.
+// Policy returns what the network setting means for a program. NetworkModel is no network: see
+// Agent.Server for the server.
 func (n Network) Policy() (p sandbox.Network) {
 	for _, item := range n {
 		switch port, err := strconv.ParseUint(item, 10, 16); {
-		case item == NetworkNone:
+		case item == NetworkNone, item == NetworkModel:
 			p.Off = true
 		case err == nil:
 			p.Ports = append(p.Ports, uint16(port))
@@ -48,11 +57,34 @@ func (n Network) Policy() (p sandbox.Network) {
 	return p
 }
 
-// SandboxOf returns the settings of a program that has settings of its own: its mode and network count before the general ones, and its
+// serverName matches names of hosts as programs look them up.
+var serverName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*)$`)
+
+// Server returns the server in base_url. ok is false if there is none, and if a program's network
+// cannot be limited to it, because its name is not ASCII or its address is one of a particular
+// interface.
+func (a Agent) Server() (server sandbox.Server, ok bool) {
+	u, err := url.Parse(a.BaseURL)
+	if err != nil || u.Hostname() == "" {
+		return sandbox.Server{}, false
+	}
+	usual := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	port, err := strconv.ParseUint(orDefault(u.Port(), usual), 10, 16)
+	if err != nil || port == 0 {
+		return sandbox.Server{}, false
+	}
+	address, noAddress := netip.ParseAddr(u.Hostname())
+	if address.Zone() != "" || noAddress != nil && !serverName.MatchString(u.Hostname()) {
+		return sandbox.Server{}, false
+	}
+	return sandbox.Server{Scheme: u.Scheme, Host: u.Hostname(), Port: uint16(port)}, true
+}
+
+// SandboxOf returns the settings of a program that has settings of its own: its mode, network and processes count before the general ones, and its
 // files are added to the general ones.
 func (c *Config) SandboxOf(own Sandbox) Sandbox {
-	all := Sandbox{Mode: orDefault(own.Mode, c.Sandbox.Mode), Network: own.Network, Read: slices.Concat(c.Sandbox.Read, own.Read),
-		Write: slices.Concat(c.Sandbox.Write, own.Write)}
+	all := Sandbox{Mode: orDefault(own.Mode, c.Sandbox.Mode), Network: own.Network, Processes: orDefault(own.Processes, c.Sandbox.Processes),
+		Read: slices.Concat(c.Sandbox.Read, own.Read), Write: slices.Concat(c.Sandbox.Write, own.Write)}
 	if len(all.Network) == 0 {
 		all.Network = c.Sandbox.Network
 	}
@@ -99,6 +131,12 @@ func (c *Config) checkSandboxes(f *faults) {
 	for _, at := range sortedKeys(all) {
 		s := all[at]
 		s.Network.check(at.field("network"), f)
+		if slices.Contains(s.Network, NetworkModel) && !c.hasServer(at) {
+			f.add(&settingError{at: at.field("network"),
+				fault: "model is only valid for an agent with base_url",
+				hint: "write on, none, or ports such as [443, 8443]; " +
+					"with base_url, agents that review have it by default"})
+		}
 		for _, paths := range []struct {
 			name  string
 			paths []string
@@ -110,6 +148,7 @@ func (c *Config) checkSandboxes(f *faults) {
 	}
 	checkEnvPass(setting("env_pass"), c.EnvPass, f)
 	for _, name := range sortedKeys(c.Agents) {
+		f.add(c.checkServer(name))
 		checkEnvPass(setting("agents", name, "env_pass"), c.Agents[name].EnvPass, f)
 	}
 	for i, check := range c.Checks {
@@ -123,14 +162,43 @@ func (c *Config) checkSandboxes(f *faults) {
 	}
 }
 
+// hasServer reports whether settings are those of an agent with base_url.
+func (c *Config) hasServer(at settingPath) bool {
+	for name, a := range c.Agents {
+		if a.BaseURL != "" && at == setting("agents", name, "sandbox") {
+			return true
+		}
+	}
+	return false
+}
+
+// checkServer reports an agent whose network, by a setting or by default, is a server that it
+// cannot be limited to.
+func (c *Config) checkServer(name string) *settingError {
+	a := c.Agents[name]
+	at, own := setting("agents", name, "base_url"), c.SandboxOf(a.Sandbox)
+	if a.BaseURL == "" || checkAddress(at, a.BaseURL) != nil || own.Mode == sandbox.Off {
+		return nil
+	}
+	if len(own.Network) > 0 && own.Network[0] != NetworkModel {
+		return nil
+	}
+	if _, ok := a.Server(); ok {
+		return nil
+	}
+	return &settingError{at: at, fault: "the network of the agent cannot be limited to this server",
+		hint: "write its name in ASCII (xn--...), or its IP address without a zone, and a valid port; " +
+			"or set sandbox.network of the agent to on"}
+}
+
 func (n Network) check(at settingPath, f *faults) {
 	for i, item := range n {
 		port, err := strconv.ParseUint(item, 10, 16)
-		switch word := item == NetworkOn || item == NetworkNone; {
+		switch word := item == NetworkOn || item == NetworkNone || item == NetworkModel; {
 		case word && len(n) > 1:
 			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%s cannot be combined with other values", item), hint: "write " + item + ", or only ports"})
 		case !word && (err != nil || port == 0):
-			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not on, none or a TCP port", item), hint: "write on, none, or ports such as [443, 8443]"})
+			f.add(&settingError{at: at.item(i), fault: fmt.Sprintf("%q is not on, none, model or a TCP port", item), hint: "write on, none, model, or ports such as [443, 8443]"})
 		}
 	}
 }
@@ -262,7 +330,7 @@ func (l Limits) checkResources(f *faults) {
 		}
 	}
 	if l.Processes < 0 || l.Processes > maxLimit {
-		f.add(&settingError{at: at.field("processes"), fault: fmt.Sprintf("%d is not between 0 and %d", l.Processes, maxLimit), hint: "write a number such as 2000, or 0 for no limit"})
+		f.add(&settingError{at: at.field("processes"), fault: fmt.Sprintf("%d is not between 0 and %d", l.Processes, maxLimit), hint: fmt.Sprintf("write a number such as %d, or 0 for no limit", sandbox.DefaultProcesses)})
 	}
 	if l.CPU != 0 && l.CPU < minCores {
 		f.add(&settingError{at: at.field("cpu"), fault: fmt.Sprintf("%s is less than %s", l.CPU, Cores(minCores)), hint: "write a number of cores such as 1.5, or 0 for no limit"})

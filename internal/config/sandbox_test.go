@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,16 +15,18 @@ func TestSandboxOf(t *testing.T) {
 	c := mustParse(t, `
 sandbox: {network: none, read: [/a], write: [/b]}
 agents:
+  watched: {preset: claude, sandbox: {processes: watch}}
   off: {preset: claude, sandbox: off}
   ports: {preset: claude, sandbox: {network: [443, 8443], read: [/c]}}
   on: {preset: claude, sandbox: {mode: warn, network: on, write: [/d]}}
   plain: {preset: claude}
 `)
 	for name, want := range map[string]Sandbox{
-		"off":   {Mode: sandbox.Off, Network: Network{"none"}, Read: []string{"/a"}, Write: []string{"/b"}},
-		"ports": {Mode: sandbox.Enforce, Network: Network{"443", "8443"}, Read: []string{"/a", "/c"}, Write: []string{"/b"}},
-		"on":    {Mode: sandbox.Warn, Network: Network{"on"}, Read: []string{"/a"}, Write: []string{"/b", "/d"}},
-		"plain": {Mode: sandbox.Enforce, Network: Network{"none"}, Read: []string{"/a"}, Write: []string{"/b"}},
+		"watched": {Mode: sandbox.Enforce, Network: Network{"none"}, Processes: sandbox.WatchProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
+		"off":     {Mode: sandbox.Off, Network: Network{"none"}, Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
+		"ports":   {Mode: sandbox.Enforce, Network: Network{"443", "8443"}, Processes: sandbox.EndProcesses, Read: []string{"/a", "/c"}, Write: []string{"/b"}},
+		"on":      {Mode: sandbox.Warn, Network: Network{"on"}, Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b", "/d"}},
+		"plain":   {Mode: sandbox.Enforce, Network: Network{"none"}, Processes: sandbox.EndProcesses, Read: []string{"/a"}, Write: []string{"/b"}},
 	} {
 		if diff := cmp.Diff(want, c.SandboxOf(c.Agents[name].Sandbox)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -38,11 +41,55 @@ agents:
 
 // A mode that is not set is not a sandbox that is off.
 func TestSandboxIsOnByDefault(t *testing.T) {
-	for _, text := range []string{"", "sandbox:", `sandbox: ""`, "sandbox: {network: on}", `sandbox: {mode: ""}`} {
+	for _, text := range []string{"", "sandbox:", `sandbox: ""`, "sandbox: {network: on}", `sandbox: {mode: "", processes: ""}`} {
 		c := mustParse(t, text)
-		if got := c.SandboxOf(Sandbox{}).Mode; got != sandbox.Enforce {
-			t.Errorf("%q: mode %q", text, got)
+		if got := c.SandboxOf(Sandbox{}); got.Mode != sandbox.Enforce || got.Processes != sandbox.EndProcesses {
+			t.Errorf("%q: %+v", text, got)
 		}
+	}
+}
+
+func TestServer(t *testing.T) {
+	for address, want := range map[string]sandbox.Server{
+		"https://m.example/v1":            {Scheme: "https", Host: "m.example", Port: 443},
+		"http://m.example":                {Scheme: "http", Host: "m.example", Port: 80},
+		"http://user@127.0.0.1:8080/v1?x": {Scheme: "http", Host: "127.0.0.1", Port: 8080},
+		"http://[::1]:1":                  {Scheme: "http", Host: "::1", Port: 1},
+		"http://my_box.lan.:1":            {Scheme: "http", Host: "my_box.lan.", Port: 1},
+	} {
+		if got, ok := (Agent{BaseURL: address}).Server(); !ok || got != want {
+			t.Errorf("%s: %+v, %v", address, got, ok)
+		}
+	}
+	for _, address := range []string{"", "http://", "http://m.example:0", "http://m.example:70000", "http://[fe80::1%25eth0]:80", "http://müller.example", "http://-m", "ftp://m.example"} {
+		if got, ok := (Agent{BaseURL: address}).Server(); ok {
+			t.Errorf("%s: %+v", address, got)
+		}
+	}
+}
+
+func TestNetworkModel(t *testing.T) {
+	for text, want := range map[string]string{ // a part of the error; "" means none
+		"agents: {a: {preset: claude, base_url: 'http://m:1', sandbox: {network: model}}}":                      "",
+		"agents: {a: {preset: claude, base_url: 'http://m:1', sandbox: {network: [model]}}}":                    "",
+		"agents: {a: {preset: claude, sandbox: {network: model}}}":                                              "agents.a.sandbox.network: model is only valid for an agent with base_url",
+		"agents: {a: {preset: claude, base_url: 'http://m:1'}, b: {preset: claude, sandbox: {network: model}}}": "agents.b.sandbox.network: model is only",
+		"sandbox: {network: model}":                                                               "sandbox.network: model is only valid",
+		"checks: [{name: t, command: make, sandbox: {network: model}}]":                           "model is only valid",
+		"agents: {a: {preset: claude, base_url: 'http://m:1', sandbox: {network: [model, 443]}}}": "cannot be combined",
+		"agents: {a: {preset: claude, base_url: 'http://mü:1'}}":                                  "agents.a.base_url: the network of the agent cannot be limited to this server",
+		"agents: {a: {preset: claude, base_url: 'http://mü:1', sandbox: {network: model}}}":       "cannot be limited",
+		"agents: {a: {preset: claude, base_url: 'http://mü:1', sandbox: {network: on}}}":          "",
+		"agents: {a: {preset: claude, base_url: 'http://mü:1', sandbox: off}}":                    "",
+		"{sandbox: {network: [443]}, agents: {a: {preset: claude, base_url: 'http://mü:1'}}}":     "",
+	} {
+		_, err := Parse([]byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if p := (Network{NetworkModel}).Policy(); !p.Off {
+		t.Errorf("without a server: %v", p)
 	}
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -67,6 +68,12 @@ func (c *Config) checkSetup(f *faults) {
 	for i, pattern := range c.Copy {
 		if fault, hint := checkPattern(pattern); fault != "" {
 			f.add(&settingError{at: setting("copy").item(i), fault: fault, hint: strings.ReplaceAll(hint, ".github/** or go.mod", ".env or .venv/**")})
+		}
+	}
+	for i, name := range c.Cache {
+		if name == "" || path.Clean(name) != name || !filepath.IsLocal(name) || name == "." || strings.HasPrefix(name, "~") {
+			f.add(&settingError{at: setting("cache").item(i), fault: fmt.Sprintf("%q is not a folder in a home folder", name),
+				hint: "write its path relative to the home folder, such as .m2/repository"})
 		}
 	}
 	if c.Ports < 0 || c.Ports > maxPorts {

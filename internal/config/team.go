@@ -182,7 +182,7 @@ func (c *Config) Harmless() bool {
 	if rest.Slots < standard.Slots {
 		rest.Slots = standard.Slots
 	}
-	if rest.Approve == ApproveMerge {
+	if rest.Approve != ApproveNever {
 		rest.Approve = standard.Approve
 	}
 	if rest.Deliver.harmless() {

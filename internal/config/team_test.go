@@ -244,6 +244,8 @@ func TestHarmless(t *testing.T) {
 		"slots: 5":              true,
 		"slots: 6":              false,
 		"approve: merge":        true,
+		"approve: steering":     true,
+		"approve: never":        false,
 		"keyed: true":           true,
 		"protected: [Makefile]": true,
 		"budget: {run: {cost: 5}, turn: {tokens: 9}, window: {tokens: 5, every: 1h}}": true,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -41,9 +42,10 @@ func checkPattern(pattern string) (fault, hint string) {
 // checkChoices checks settings that are one of a few words.
 func (c *Config) checkChoices(f *faults) {
 	c.checkWorkspace(f)
-	if c.Approve != "" && c.Approve != ApproveMerge {
+	if !slices.Contains([]string{"", ApproveMerge, ApproveSteering, ApproveNever}, c.Approve) {
 		f.add(&settingError{at: setting("approve"), fault: fmt.Sprintf("%q is not something that you can approve", c.Approve),
-			hint: fmt.Sprintf("write %s, so that every merge waits for your approval, or remove the setting", ApproveMerge)})
+			hint: fmt.Sprintf("write %s, so that every merge waits for your approval, %s, so that those do that change files which steer agents, or %s",
+				ApproveMerge, ApproveSteering, ApproveNever)})
 	}
 	f.add(checkNumber(setting("slots"), c.Slots, maxSlots))
 }

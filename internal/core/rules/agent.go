@@ -30,6 +30,9 @@ func (c StartAgent) decide(d *decider) error {
 	if known := h.w.Task.Conversation; c.Resumes != "" && (known == nil || known.ID != c.Resumes) {
 		return refusef(signalbox.CodeFailed, "start a new session of the program", "work '%s' has no conversation '%s'", h.w.ID, sanitize(c.Resumes, maxConversation))
 	}
+	if c.Resumes != "" && !h.role.IsAuthor() {
+		return refusef(signalbox.CodeFailed, "start a new session of the program", "a %s must not resume a conversation", h.role)
+	}
 	d.answer.Attempt = h.w.Task.Starts[h.role] + 1
 	d.answer.Seq = d.recordFor(h, AgentStarted{c.Epoch, d.answer.Attempt, sanitize(c.Agent, 100), c.Prompt, c.Sandbox, c.Resumes, c.Format})
 	return nil
@@ -59,6 +62,9 @@ const (
 	FailWorkspace FailCause = "workspace"  // not the agent's fault: git, the disk
 	FailRateLimit FailCause = "rate_limit" // the service refuses requests for a while; not counted as a failure
 	FailSignals   FailCause = "signals"    // too many turns without a valid signal
+	// FailProcesses means that processes of the agent or of a check did not end. What they may still change cannot be trusted, so the human is
+	// asked at once.
+	FailProcesses FailCause = "processes_left"
 
 	// The agent cannot work at all, whatever the task. The task has not failed.
 	FailLogin   FailCause = "login"   // the service does not accept its login or key
@@ -130,7 +136,7 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	if cause == FailCrash {
 		d.noteCrash(h)
 	}
-	if count < d.s.delivery.Policy.Limits.Timeouts {
+	if count < d.s.delivery.Policy.Limits.Timeouts && cause != FailProcesses {
 		d.release(h, string(cause))
 		return
 	}
@@ -193,7 +199,7 @@ func (d *decider) endTurn(h report) {
 	if t := h.Turn; t != nil {
 		d.delivered(h, t.Messages)
 		d.recordFor(h, AgentTurnEnded{h.epoch, t.Exit, t.Output, t.Bytes, t.Spent.estimated(false), t.Commit, t.Interrupted,
-			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens), max(0, t.OutputTokens)})
+			t.Cap, t.Estimated, sanitize(t.Model, 200), t.Thread, max(0, t.InputTokens), max(0, t.OutputTokens), sanitizeAll(t.LoginRefused)})
 	}
 }
 

@@ -56,7 +56,7 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 			if b.Thread != nil {
 				t.Thread = b.Thread
 			}
-			if b.Interrupted && w.Lease != nil && isAuthor(w.Lease.Role) {
+			if b.Interrupted && w.Lease != nil && w.Lease.Role.IsAuthor() {
 				t.Context = interruptedContext
 			}
 			if b.Commit != "" {
@@ -162,7 +162,7 @@ func (t *Task) rework(e *signalbox.Event, b ReworkOrdered, w *Work) {
 		t.Corrections = append(slices.Clip(t.Corrections), found)
 		t.Remedy = "" // it waits for a remediation in progress like all tasks
 		t.resetCounts()
-		if w.Lease != nil && isAuthor(w.Lease.Role) {
+		if w.Lease != nil && w.Lease.Role.IsAuthor() {
 			t.Context = interruptedContext
 		}
 	}
@@ -242,11 +242,14 @@ func (s *State) applyChecks(e *signalbox.Event, b ChecksRan) {
 	if w.Task.Kind == KindRemediation && len(b.Protected) > 0 { // it is not reviewed, so it must not change its own checks
 		failed = append(failed, "protected files: "+joinSome(b.Protected))
 	}
+	if w.Task.Kind == KindRemediation && len(b.Steering) > 0 {
+		failed = append(failed, "files that steer agents: "+joinSome(b.Steering))
+	}
 	if w.Task.Kind == KindRemediation && len(b.Large) > 0 {
 		failed = append(failed, "large files: "+joinSome(b.Large))
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Checks, t.Commit, t.Base, t.Failing, t.Differs = e.Seq, b.Commit, b.Base, failed, b.Differs
+		t.Checks, t.Commit, t.Base, t.Failing, t.Differs, t.Steering = e.Seq, b.Commit, b.Base, failed, b.Differs, b.Steering
 		if t.Conflict != nil {
 			t.endConflict()
 		}

@@ -20,6 +20,8 @@ type ReportChecks struct {
 	Unchanged bool
 	// Large are the files that the work adds and that are larger than allowed, with their sizes.
 	Large []string
+	// Steering are the files with which the work changes what steers agents.
+	Steering []string
 	// Body is the output of the failed checks, for the developer to fix them.
 	Body signalbox.Hash
 	// Ref, OnBase and Problem are those of ChecksRan, for work opened by hand.
@@ -39,7 +41,7 @@ func (c ReportChecks) decide(d *decider) error {
 	if err := checkCommits(c.Commit, c.Base); err != nil {
 		return err
 	}
-	c.Differs, c.Protected, c.Large = sanitizeAll(c.Differs), sanitizeAll(c.Protected), sanitizeAll(c.Large)
+	c.Differs, c.Protected, c.Large, c.Steering = sanitizeAll(c.Differs), sanitizeAll(c.Protected), sanitizeAll(c.Large), sanitizeAll(c.Steering)
 	c.Rows = slices.Clone(c.Rows)
 	for i := range c.Rows {
 		c.Rows[i].Cause = sanitize(c.Rows[i].Cause, 500)
@@ -47,7 +49,7 @@ func (c ReportChecks) decide(d *decider) error {
 	if h.w.Task == nil {
 		return c.judgeByHand(d, h)
 	}
-	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged, Large: c.Large})
+	d.answer.Seq = d.recordFor(h, ChecksRan{Epoch: c.Epoch, Commit: c.Commit, Rows: c.Rows, Differs: c.Differs, Protected: c.Protected, Base: c.Base, Unchanged: c.Unchanged, Large: c.Large, Steering: c.Steering})
 	switch h.w.Task.Kind {
 	case KindBaseline:
 		c.judgeBase(d, h)

@@ -76,6 +76,9 @@ type Exit struct {
 	Signal signalbox.ExitSignal
 	// Fault says why the signal could not be parsed; Signal is ignored then. "" means that it could.
 	Fault string
+	// Contradicts is the blob of another signal that was submitted in the same turn, for which Fault refuses both as ambiguous; nil means
+	// that there is none.
+	Contradicts *signalbox.Hash
 	// Blob contains the signal, at Offset.
 	Blob   signalbox.Hash
 	Offset int64

@@ -47,7 +47,7 @@ func (c ReportConflict) decide(d *decider) error {
 	}
 	judge := h.role == signalbox.RoleCI || h.role == signalbox.RoleMerger
 	switch {
-	case !judge && !isAuthor(h.role) || h.w.Task.Kind == KindBaseline:
+	case !judge && !h.role.IsAuthor() || h.w.Task.Kind == KindBaseline:
 		return refusef(signalbox.CodeFailed, "only its author, "+string(signalbox.RoleCI)+" and "+string(signalbox.RoleMerger)+" find conflicts", "%s must not report a conflict of '%s'", h.role, h.w.ID)
 	case cmp.Or(requireText("commit", c.Commit), requireText("base", c.Base)) != nil, judge && len(c.Files) == 0,
 		!judge && len(c.Files) > 0 && c.Draft == "":
@@ -90,10 +90,6 @@ func (d *decider) askConflict(h report, c ConflictFound) bool {
 		return false
 	}
 	return true
-}
-
-func isAuthor(role signalbox.Role) bool {
-	return role == signalbox.RoleDeveloper || role == signalbox.RoleRemediation
 }
 
 // someFiles returns the first names of a list, which an agent may have chosen.
@@ -150,7 +146,7 @@ func conflictFault(e *signalbox.Event, w *Work, b ConflictFound) string {
 	if fault := liveFault(e, w, b.Epoch); fault != "" {
 		return fault
 	}
-	if role := w.Lease.Role; role != signalbox.RoleCI && role != signalbox.RoleMerger && !isAuthor(role) {
+	if role := w.Lease.Role; role != signalbox.RoleCI && role != signalbox.RoleMerger && !role.IsAuthor() {
 		return fmt.Sprintf("the %s must not report it", role)
 	}
 	return ""

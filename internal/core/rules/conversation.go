@@ -72,7 +72,7 @@ func (t *Task) endConversationLease(role signalbox.Role) {
 	case c == nil:
 	case c.Ended && t.Parked == nil:
 		t.Conversation = nil
-	case !c.Ended && isAuthor(role):
+	case !c.Ended && role.IsAuthor():
 		t.Context = interruptedContext
 	}
 }

@@ -88,6 +88,18 @@ func TestConversationOfAParkedSession(t *testing.T) {
 	}
 }
 
+// Whoever judges begins a new conversation, also a session that was parked.
+func TestReviewersDoNotResume(t *testing.T) {
+	b := deliver(t, withAgents(policy()), todo("t1"))
+	b.bring("t1", signalbox.PhaseReadyForReview)
+	a := b.starts(signalbox.RoleCritic)
+	b.do(ReportConversation{Session: a.Session, Epoch: a.Lease.Epoch, ID: "ses_1"})
+	if d := b.try(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Resumes: "ses_1"}); d.Err == nil {
+		t.Error("a critic resumes a conversation")
+	}
+	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude"})
+}
+
 // A task whose text changes is not continued in a conversation about the old one.
 func TestConversationOfAChangedTask(t *testing.T) {
 	b := deliver(t, withAgents(policy()), todo("t1"))

@@ -83,6 +83,8 @@ type Sandbox struct {
 	Network string `json:"network,omitempty"`
 	// Layers are the parts of the system that enforced it, such as "landlock 7, seccomp".
 	Layers string `json:"layers,omitempty"`
+	// Processes is "watch" if the system could not make sure that everything which the program started ends with it.
+	Processes string `json:"processes,omitempty"`
 	// Policy is the whole policy, as JSON.
 	Policy signalbox.Hash `json:"policy,omitzero"`
 }
@@ -110,6 +112,9 @@ type AgentTurnEnded struct {
 	InputTokens int64 `json:"input_tokens,omitempty"`
 	// OutputTokens is how many of the tokens were written by the model.
 	OutputTokens int64 `json:"output_tokens,omitempty"`
+	// LoginRefused is what the program changed in its copy of your login and signalbox did not copy back: the file,
+	// the field, and why. It never contains a value.
+	LoginRefused []string `json:"login_refused,omitempty"`
 }
 
 // Thread is a session of an agent program, and what it has used in all of its turns.
@@ -203,6 +208,8 @@ type ChecksRan struct {
 	Problem string `json:"problem,omitempty"`
 	// Large is the list of files that the work adds and that are larger than allowed, with their sizes.
 	Large []string `json:"large,omitempty"`
+	// Steering is the list of files with which the work changes what steers agents: their settings, hooks and instructions.
+	Steering []string `json:"steering,omitempty"`
 }
 
 // CheckRow is one check in one environment.

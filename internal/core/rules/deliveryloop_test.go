@@ -66,15 +66,22 @@ func TestRemediationsAreLimited(t *testing.T) {
 	b.wantStanding(StandingAsking)
 }
 
-// A remediation that edits protected files is not healthy.
+// A remediation that edits protected files, or what steers agents, is not healthy: no critic reads it.
 func TestRemediationMayNotEditProtectedFiles(t *testing.T) {
-	b := deliver(t, policy(), todo("t1"))
-	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
-	b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
-	ci := b.dispatch(signalbox.RoleCI)
-	b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Rows: []CheckRow{{Check: "test", Passed: true}}, Protected: []string{"check.sh"}})
-	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
-	b.wantPhase("R-1", signalbox.PhaseImplementation)
+	trusted := policy()
+	trusted.TrustSteering = true
+	for _, p := range []Policy{policy(), trusted} {
+		for _, report := range []ReportChecks{{Protected: []string{"check.sh"}}, {Steering: []string{"AGENTS.md"}}} {
+			b := deliver(t, p, todo("t1"))
+			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+			b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
+			ci := b.dispatch(signalbox.RoleCI)
+			report.Session, report.Epoch, report.Rows = ci.Session, ci.Lease.Epoch, []CheckRow{{Check: "test", Passed: true}}
+			b.do(report)
+			b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
+			b.wantPhase("R-1", signalbox.PhaseImplementation)
+		}
+	}
 }
 
 // Signals that are handled while an agent runs do not reset its failures.

@@ -55,7 +55,7 @@ func newCompany(t *rapid.T) *company {
 	p.Slots = c.between(1, 5)
 	p.Checks = c.between(0, 2)
 	p.Shared = c.oneIn(2)
-	p.ApproveMerge = c.oneIn(2)
+	p.ApproveMerge, p.TrustSteering = c.oneIn(2), c.oneIn(4)
 	if !p.Shared && c.oneIn(2) {
 		p.Deliver = chooseOne(c, Deliveries()...)
 		p.Stack = p.Deliver == DeliverRequest && c.oneIn(2)
@@ -302,6 +302,9 @@ func (c *company) check(w *Work, fails bool) {
 	rows := []CheckRow{{Check: "test", Environment: "e", Passed: !fails}, {Check: "lint", Environment: "e", Passed: true}}
 	c.n++
 	r := ReportChecks{Session: w.Lease.Session, Epoch: w.Lease.Epoch, Rows: rows, Commit: sha(fmt.Sprintf("c%d", c.n)), Base: c.s.Base(), Unchanged: !c.calm && c.oneIn(20)}
+	if w.Task.Kind == KindTask && c.oneIn(4) {
+		r.Steering = []string{"AGENTS.md"}
+	}
 	if w.Task.Kind == KindBaseline {
 		if fails && c.oneIn(2) {
 			rows[0].Cause = "no program"
@@ -345,7 +348,7 @@ func (c *company) workByHand() {
 // conflict says that the work conflicts with the base.
 func (c *company) conflict(w *Work) {
 	found := Conflict{Commit: sha("c"), Base: cmp.Or(c.s.Base(), sha("b")), Files: []string{"a", "b \xff"}}
-	if isAuthor(w.Lease.Role) {
+	if w.Lease.Role.IsAuthor() {
 		found.Draft = sha("d")
 	}
 	if !c.calm && c.oneIn(4) {

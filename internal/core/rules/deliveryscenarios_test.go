@@ -32,9 +32,12 @@ var deliveryScenarios = []scenario{
 	{"delivery-setup-of-task", "A task breaks what a setup command needs: nobody is asked, and the task is reworked.", setupOfTask},
 	{"delivery-orders", "Operators pause, resume, cancel, retry and approve.", orders},
 	{"delivery-requests", "Work is delivered as pull requests: one comes back, is closed, is opened again and merged; tasks build on others.", requests},
+	{"delivery-approved-steering", "Tasks change what steers agents: with approval, with a policy that trusts it, and in a remediation, which is not healthy then.", approvedSteering},
 	{"delivery-steering", "Operators reject a merge, send a task back from every phase with words, and tell agents something.", steering},
 	{"delivery-bundles", "Machines share a ledger: bundles of a task and of the base are stored, the base's are combined, and a completed task needs none.", bundles},
 	{"delivery-rejected-bundles", "A machine cannot use bundles of the base and of a task: others store the commits again, and one bundle stays rejected.", rejectedBundles},
+	{"delivery-logins", "A program changes more in its copy of a login than tokens; the turn that ended says so.", loginsRefused},
+	{"delivery-processes-left", "Processes of a developer and of a check do not end: the human is asked each time, and nothing counts that was said before.", processesLeft},
 	{"delivery-retry-from", "Operators restart a task in earlier phases, with notes for the next agent, and it passes all gates again.", retries},
 }
 
@@ -187,6 +190,22 @@ func unknownSignals(b *box) {
 	b.bring("t1", signalbox.PhaseCompleted)
 }
 
+func processesLeft(b *box) {
+	planned(b, policy(), todo("t1"))
+	fails := func(a Answer, turn *Turn) {
+		b.do(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses, Detail: "processes that it started did not end: 4711 (chain)", Turn: turn})
+	}
+	a := b.dispatch(signalbox.RoleDeveloper)
+	b.do(StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Sandbox: Sandbox{Mode: "enforce", Network: "on", Layers: "landlock 7, seccomp", Processes: "watch"}})
+	fails(a, &Turn{Exit: 0})
+	b.answer("t1", AskedTimeout, "it was a test server")
+	b.bring("t1", signalbox.PhaseCIPending)
+	fails(b.dispatch(signalbox.RoleCI), nil)
+	b.answer("t1", AskedTimeout, "again")
+	b.checked(b.wantDispatch(signalbox.RoleCI, "t1"))
+	b.say(b.wantDispatch(signalbox.RoleCritic, "t1"), "review_passed")
+}
+
 func remediation(b *box) {
 	p := policy()
 	p.Limits.Remediations = 3
@@ -295,6 +314,39 @@ func twoPlans(b *box) {
 	again.Finished = FinishedRenew
 	b.do(again)
 	b.bring("plan-2.T1", signalbox.PhaseReadyForReview)
+}
+
+// approvedSteering is about tasks that change what steers agents: one that the human approves, one after the policy trusts that, and a remediation.
+func approvedSteering(b *box) {
+	p := policy()
+	b.do(Configure{p, "op"})
+	b.do(plan(1, todo("t1"), todo("t2", "t1"), todo("t3", "t2")))
+	check := func(work string, steering ...string) {
+		b.pass(time.Second)
+		ci := b.wantDispatch(signalbox.RoleCI, work)
+		b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c" + work), Base: sha("base1"), Steering: steering,
+			Rows: []CheckRow{{Check: "test", Environment: "local", Passed: true}}})
+	}
+	review := func(work string) {
+		b.say(b.wantDispatch(signalbox.RoleCritic, work), "review_passed")
+		b.say(b.wantDispatch(signalbox.RoleAuditor, work), "audit_passed")
+	}
+	check("B-1")
+	b.bring("t1", signalbox.PhaseCIPending)
+	check("t1", ".claude/settings.json", "AGENTS.md")
+	review("t1")
+	b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+	b.merged(b.wantDispatch(signalbox.RoleMerger, "t1"))
+	p.TrustSteering = true
+	b.do(Configure{p, "op"})
+	b.bring("t2", signalbox.PhaseCIPending)
+	check("t2", "CLAUDE.md")
+	review("t2")
+	b.merged(b.wantDispatch(signalbox.RoleMerger, "t2"))
+	b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+	b.say(b.dispatch(signalbox.RoleRemediation), "remediation_complete")
+	check("R-1", "AGENTS.md")
+	b.say(b.dispatch(signalbox.RoleHealthAuditor), "health_healthy")
 }
 
 func commits(b *box) {
@@ -605,6 +657,16 @@ func outage(b *box) {
 	b.do(Configure{p, "op"})
 	b.answer("", AskedAgent, "logged in")
 	b.say(b.starts(signalbox.RoleDeveloper), "ready_for_review")
+}
+
+func loginsRefused(b *box) {
+	planned(b, withAgents(policy()), todo("t1"))
+	one := b.starts(signalbox.RoleDeveloper)
+	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Interrupted: true,
+		LoginRefused: []string{`.local/share/opencode/auth.json: "http://h" is new`, "a\x1b[2Jb"}}})
+	b.do(Release{Work: "t1", Session: one.Session, Epoch: one.Lease.Epoch, Reason: "the crew was stopped"})
+	one = b.starts(signalbox.RoleDeveloper)
+	b.do(EndTurn{Session: one.Session, Epoch: one.Lease.Epoch, Turn: Turn{Interrupted: true}})
 }
 
 func conversations(b *box) {

@@ -30,8 +30,15 @@ func (c Exit) decide(d *decider) error {
 	}
 	if fault := c.fault(); fault != "" {
 		d.answer.Work, d.answer.Session = held.Work, session.ID
+		hint := "correct the signal and send it again"
 		sent.reason, sent.detail = signalbox.ReasonMalformed, fault
-		return d.refuse(session, held.Work, sent, signalbox.CodeFailed, "correct the signal and send it again")
+		if c.Contradicts != nil {
+			sent.reason, hint = signalbox.ReasonAmbiguous, "end the turn with a verdict in your own reply"
+			first := sent
+			first.blob = *c.Contradicts
+			d.refuse(session, held.Work, first, signalbox.CodeFailed, "")
+		}
+		return d.refuse(session, held.Work, sent, signalbox.CodeFailed, hint)
 	}
 	if held.Work == "" {
 		return d.refuseStale(session, nil, nil, sent)

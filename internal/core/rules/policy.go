@@ -22,6 +22,8 @@ type Policy struct {
 	Shared bool `json:"shared,omitempty"`
 	// ApproveMerge requires a human's approval before every merge.
 	ApproveMerge bool `json:"approve_merge,omitempty"`
+	// TrustSteering means that a change of files that steer agents needs no approval of its own.
+	TrustSteering bool `json:"trust_steering,omitempty"`
 	// Deliver is how finished work is delivered: DeliverMerge or one of Deliveries.
 	Deliver string `json:"deliver,omitempty"`
 	// Stack means that tasks build on the pull requests of tasks they depend on, instead of waiting until those are merged.

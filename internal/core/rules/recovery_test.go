@@ -96,6 +96,21 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// Processes that are left need the human at once, however many failures are allowed: what they may change cannot be trusted.
+func TestProcessesLeft(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	a := b.wantDispatch(signalbox.RoleDeveloper, "t1")
+	const detail = "processes that it started did not end: 4711 (chain)"
+	d := b.try(ReportFailure{Session: a.Session, Epoch: a.Lease.Epoch, Cause: FailProcesses, Detail: detail})
+	wantTypes(t, d, "AgentFailed t1", "QuestionAsked t1", "PhaseChanged t1", "LeaseReleased t1")
+	if q := b.question("t1", AskedTimeout); !strings.Contains(q.Text, "failed by processes_left: "+detail) {
+		t.Errorf("question %+v", q)
+	}
+	b.wantNothing(signalbox.RoleDeveloper)
+	b.answer("t1", AskedTimeout, "try once more")
+	b.wantDispatch(signalbox.RoleDeveloper, "t1")
+}
+
 // TestFailuresOfGates: critics and auditors have counters of their own, and none of their failures is a verdict.
 func TestFailuresOfGates(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
@@ -353,6 +368,48 @@ func TestApproveMerge(t *testing.T) {
 		t.Error("another implementation is approved")
 	}
 	wantRefusedAs(t, b.try(Order{What: OrderApprove, Actor: "op"}), signalbox.CodeUsage)
+}
+
+// A task that changes what steers agents needs approval, unless the policy trusts that. With approval of every merge nothing more is asked.
+func TestApproveSteering(t *testing.T) {
+	every, trusted := policy(), policy()
+	every.ApproveMerge, trusted.TrustSteering = true, true
+	for name, test := range map[string]struct {
+		policy   Policy
+		steering []string
+		waits    bool
+	}{
+		"nothing": {policy: policy()}, "settings": {policy(), []string{".claude/settings.json"}, true}, "trusted": {trusted, []string{"CLAUDE.md"}, false},
+		"every merge": {every, []string{"CLAUDE.md"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := deliver(t, test.policy, todo("t1"))
+			b.bring("t1", signalbox.PhaseCIPending)
+			ci := b.dispatch(signalbox.RoleCI)
+			rows := []CheckRow{{Check: "test", Environment: "local", Passed: true}}
+			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("c"), Base: sha("b"), Rows: rows, Steering: test.steering})
+			b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+			b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+			if got := len(b.s.Approvals()) > 0; got != test.waits || !slices.Equal(b.work("t1").Task.Steering, test.steering) {
+				t.Fatalf("it waits: %t, for %q", got, b.work("t1").Task.Steering)
+			}
+			if test.waits {
+				b.wantNothing(DispatchRoles()...)
+				b.do(Order{What: OrderApprove, Work: "t1", Actor: "op"})
+			}
+			m := b.dispatch(signalbox.RoleMerger)
+			// The next implementation is another one, which needs its own approval, or none.
+			b.try(ReportMerge{Session: m.Session, Epoch: m.Lease.Epoch, Refusal: "conflict"})
+			b.bring("t1", signalbox.PhaseCIPending)
+			ci = b.dispatch(signalbox.RoleCI)
+			b.do(ReportChecks{Session: ci.Session, Epoch: ci.Lease.Epoch, Commit: sha("d"), Base: sha("b"), Rows: rows})
+			b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+			b.say(b.dispatch(signalbox.RoleAuditor), "audit_passed")
+			if got := len(b.s.Approvals()) > 0; got != test.policy.ApproveMerge {
+				t.Errorf("without such a change it waits: %t", got)
+			}
+		})
+	}
 }
 
 func TestBudgetOfATask(t *testing.T) {

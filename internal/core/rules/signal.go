@@ -93,6 +93,9 @@ type Turn struct {
 	// Messages are the sequences of the messages in its prompt. They are delivered if the turn counts; otherwise leave them out, and the next
 	// agent gets them.
 	Messages []uint64
+	// LoginRefused are changes to the copy of the program's login that were not copied to the user's file, by the
+	// names of the file and of its fields.
+	LoginRefused []string
 }
 
 // check refuses a turn that names no commit by its full id. A nil turn is valid.

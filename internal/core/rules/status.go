@@ -156,8 +156,14 @@ func (st *Status) ResumeCommand() string {
 
 // WaitsForApproval reports whether a task is ready to merge but for the approval that the policy demands.
 func (s *State) WaitsForApproval(w *Work) bool {
-	return s.delivery.Policy != nil && s.delivery.Policy.ApproveMerge && w.Task != nil && w.Task.Audited && !w.Task.Approved &&
-		w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
+	return s.NeedsApproval(w) && w.Task.Audited && !w.Task.Approved && w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
+}
+
+// NeedsApproval reports whether the policy demands that a human approves the merge of a task: of every task, or of this one because it
+// changes what steers agents. Those who judged it were not steered by that, but all who come after the merge are.
+func (s *State) NeedsApproval(w *Work) bool {
+	p := s.delivery.Policy
+	return p != nil && w.Task != nil && (p.ApproveMerge || len(w.Task.Steering) > 0 && !p.TrustSteering)
 }
 
 // reasons returns what the run waits for, and what each unfinished task waits for. If all unfinished tasks are cancelled,

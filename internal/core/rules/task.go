@@ -69,6 +69,8 @@ type Task struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 	// KeepLarge means that the human allowed the task to add large files.
 	KeepLarge bool `json:"keep_large,omitempty"`
+	// Steering are the files with which Commit changes what steers agents.
+	Steering []string `json:"steering,omitempty"`
 
 	Counts   Counts                 `json:"counts"`
 	Timeouts map[signalbox.Role]int `json:"timeouts,omitempty"`

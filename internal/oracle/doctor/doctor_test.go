@@ -186,7 +186,7 @@ func TestOraclePrompts(t *testing.T) {
 }
 
 // withoutNamespaces is a system that cannot hide a folder in another one that may be used.
-var withoutNamespaces = sandbox.Support{System: "linux", Landlock: 6, Seccomp: true}
+var withoutNamespaces = sandbox.Support{System: "linux", Landlock: 6, Seccomp: true, Groups: true}
 
 // TestSandboxOfWorktrees checks that a system without namespaces is fine for worktrees, where no folder must be hidden, and that it is not
 // for a shared folder, which contains the box. Looking changes nothing.

@@ -5,6 +5,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -50,16 +51,39 @@ type Command struct {
 	Interactive bool
 	// Resume has the arguments with which the program continues one of its own sessions, whose id replaces {session}. nil means that it cannot.
 	Resume []string
+	// NoProject and NoProjectEnv are the arguments and variables with which the program ignores settings and instructions in the folder.
+	NoProject    []string
+	NoProjectEnv map[string]string
+	// Elsewhere means that the program obeys the folder in which it is started even so. It must start in another one; NoProject names
+	// the folder to work in.
+	Elsewhere bool
 	// Linger is how long the program may keep running after its output reports the end of the turn. Some programs hang then.
 	// Zero means no limit.
 	Linger time.Duration
 }
 
+// WithoutProject returns the command of a program that ignores, as far as it can, settings and instructions in the folder that it works
+// in: they belong to what it judges.
+func (c Command) WithoutProject() Command {
+	end := len(c.Argv)
+	if end > 0 && c.Argv[end-1] == "-" { // it says where the prompt comes from, and must be last
+		end--
+	}
+	c.Argv = slices.Insert(slices.Clone(c.Argv), end, c.NoProject...)
+	env := maps.Clone(c.NoProjectEnv)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, c.Env)
+	c.Env = env
+	return c
+}
+
 // Values has the values for the fields of a Command.
 type Values struct {
 	Prompt []byte
-	// Dir is the workspace, in which the program runs.
-	Dir                        string
+	// Dir is the workspace, in which the program runs. Start is another folder to start it in; "" means Dir.
+	Dir, Start                 string
 	Role, Task, Session, Model string
 	// Resume is the program's own session to continue; "" means a new one.
 	Resume string
@@ -77,7 +101,7 @@ func (c Command) Build(values Values) (spec process.Spec, cleanup func(), err er
 	if err := c.validate(); err != nil {
 		return process.Spec{}, cleanup, err
 	}
-	spec = process.Spec{Dir: values.Dir, Interactive: c.Interactive, Env: c.environ(values.Base), Speaks: true}
+	spec = process.Spec{Dir: cmp.Or(values.Start, values.Dir), Interactive: c.Interactive, Env: c.environ(values.Base), Speaks: true}
 	if values.Session != "" {
 		spec.Env = append(spec.Env, process.SessionVariable+"="+values.Session)
 	}

@@ -29,6 +29,7 @@ func Preset(name string) (Command, bool) {
 		c.Format = signalbox.FormatClaude
 		c.CostFlag, c.CostFlagSince = "--max-budget-usd", "2.0.28"
 		c.Resume = []string{"--resume", "{session}"}
+		c.NoProject = []string{"--setting-sources", "user", "--strict-mcp-config"}
 		// Without CLAUDECODE="" it refuses to run if signalbox was started from one of its sessions.
 		c.Env = map[string]string{"CLAUDECODE": "", "DISABLE_TELEMETRY": "1", "DISABLE_ERROR_REPORTING": "1", "DISABLE_AUTOUPDATER": "1"}
 	case "codex":
@@ -36,10 +37,13 @@ func Preset(name string) (Command, bool) {
 			"-c", "analytics.enabled=false", "-c", "check_for_update_on_startup=false", "-m", "{model}", "-"}
 		c.Format = signalbox.FormatCodex
 		c.Resume = []string{"resume", "{session}"}
+		// Without the first it would trust the folder, because it runs without a sandbox of its own.
+		c.NoProject = []string{"-c", `projects={"{workspace}"={trust_level="untrusted"}}`, "-c", "project_doc_max_bytes=0"}
 	case "gemini":
 		c.Argv = []string{"gemini", "--output-format", "stream-json", "--yolo", "--skip-trust", "-m", "{model}"}
 		c.Format = signalbox.FormatGemini
 		c.Resume = []string{"--resume", "{session}"}
+		// It has no switch for settings of the project: it would not run tools without asking in a folder that it does not trust.
 		// Its usage statistics can only be turned off in its settings. Without a terminal it does not check for updates.
 		c.Env = map[string]string{"GEMINI_TELEMETRY_ENABLED": "false"}
 	case "opencode":
@@ -47,6 +51,9 @@ func Preset(name string) (Command, bool) {
 		c.Argv = []string{"opencode", "run", "--format", "json", "-m", "{model}"}
 		c.Format = signalbox.FormatOpencode
 		c.Resume = []string{"--session", "{session}"}
+		c.NoProjectEnv = map[string]string{"OPENCODE_DISABLE_PROJECT_CONFIG": "1"}
+		// At its start it resolves modules as tsconfig.json, package.json and node_modules in its folder say, and runs them.
+		c.NoProject, c.Elsewhere = []string{"--dir", "{workspace}"}, true
 		c.Env = map[string]string{"OPENCODE_DISABLE_AUTOUPDATE": "1"} // it has no telemetry
 	default:
 		return Command{}, false

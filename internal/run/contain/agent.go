@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
 	"signalbox/internal/git"
@@ -27,6 +28,10 @@ type Agent struct {
 	Temp string
 	// Ports are those of the folder.
 	Ports Ports
+	// Diff is a file with the change that a reviewer judges; "" means none.
+	Diff string
+	// Cache is what the agent gets of the cache, nil if there is none. Program.Finish releases it.
+	Cache *Generation
 	// Dir is the folder that the agent works in, and Argv and Env its command, with placeholders.
 	Dir  string
 	Argv []string
@@ -36,6 +41,15 @@ type Agent struct {
 // AgentHome returns the name of the home folder of an agent in a role. It is different for all pairs: the first dash ends the role.
 func AgentHome(role, agent string) string {
 	return strings.ReplaceAll(role, "-", "_") + "-" + url.PathEscape(agent)
+}
+
+// AgentOfHome returns the role and the agent whose home folder has a name, and whether it is that of an agent.
+func AgentOfHome(name string) (role, agent string, ok bool) {
+	role, escaped, ok := strings.Cut(name, "-")
+	if agent, err := url.PathUnescape(escaped); err == nil {
+		escaped = agent
+	}
+	return strings.ReplaceAll(role, "_", "-"), escaped, ok
 }
 
 // InSandbox is the variable that tells Claude Code that it is in a sandbox.
@@ -48,13 +62,16 @@ func (s Site) Agent(a Agent) *Program {
 		keys = treeKeys(s.Config, a.Config)
 	}
 	b := s.newProgram(a.Config.Sandbox, a.Config.EnvPass, keys)
+	b.keepsProxies = true
 	b.p.dir = a.Dir
+	b.useServer(a)
 	b.usePorts(a.Ports)
 	b.useTemp(a.Temp) // even without a sandbox, because its session removes the folder
 	if b.restricted() {
 		b.readSystem()
 		b.work("its working copy", a.Dir)
-		b.useHome(s.state(a.Work, AgentHome(a.Role, a.Name)))
+		b.useHome(s.agentHome(a))
+		b.read("the change to judge", a.Diff)
 		environ := slices.Concat(s.Environ, pairs(a.Env))
 		b.readProgram(a.Argv, a.Dir, environ)
 		if a.Config.Tree != "" {
@@ -66,11 +83,27 @@ func (s Site) Agent(a Agent) *Program {
 		}
 	}
 	p := b.finish()
+	p.cache = a.Cache
 	p.Env = slices.DeleteFunc(p.Env, func(entry string) bool { return isSet(a.Config.Env, entry) }) // the user's choice counts
 	if SetsInSandbox(a.Config, p.Policy.Mode) {
 		p.Env = append(p.Env, InSandbox+"=1")
 	}
 	return p
+}
+
+// useServer limits the network of an agent to its model server if a setting says so. Without any
+// setting of the network it does so for a role that does not write: what it reads was written by
+// others, and may tell its program to use another server. Who writes needs the network for
+// packages.
+func (b *builder) useServer(a Agent) {
+	set := len(b.own.Network) > 0
+	if set && b.own.Network[0] != config.NetworkModel || !set && signalbox.Role(a.Role).IsAuthor() {
+		return
+	}
+	if server, ok := a.Config.Server(); ok {
+		server.Default = !set
+		b.p.Policy.Network = sandbox.Network{Server: &server}
+	}
 }
 
 // SetsInSandbox reports whether an agent gets InSandbox: the preset for Claude Code, which otherwise does not bypass permissions for root.
@@ -140,31 +173,27 @@ func (p preset) folderOf(home string, environ []string) string {
 	return filepath.Join(home, p.folder)
 }
 
-// copied is a file that is copied into the home folder of a program, and linked one that the home folder has a link to. name is
-// relative to the home folder.
+// copied is a file that is copied into the home folder of a program. name is relative to the home folder.
 type copied struct{ from, name string }
 
-type linked struct{ to, name string }
+// tokenVariable has a token with which Claude Code needs no login, and that it does not renew.
+const tokenVariable = "CLAUDE_CODE_OAUTH_TOKEN"
 
-// usePreset gives the program of a preset the user's settings, as copies, and the user's login. environ is the environment that the
+// usePreset gives the program of a preset copies of the user's settings and of the user's logins. environ is the environment that the
 // program would have without a sandbox.
 func (b *builder) usePreset(a config.Agent, environ []string) {
 	for _, p := range presets[a.Preset] {
-		from := filepath.Join(b.Home, p.folder)
-		if named := process.Getenv(environ, p.variable); named != "" {
-			from = filepath.Join(named, p.below)
-		}
+		from := p.folderOf(b.Home, environ)
 		for _, name := range p.settings {
 			b.p.copies = append(b.p.copies, copied{filepath.Join(from, name), filepath.Join(p.folder, name)})
 		}
 		for _, name := range p.logins {
-			if a.BaseURL != "" {
-				continue // the login is for another server
+			if a.BaseURL != "" || a.Preset == config.PresetClaude && process.Getenv(environ, tokenVariable) != "" {
+				continue // the login is for another server, or not needed
 			}
-			login := filepath.Join(from, name)
-			b.p.links = append(b.p.links, linked{login, filepath.Join(p.folder, name)})
-			b.p.locks = filepath.Join(b.Home, ".cache", "signalbox", "logins")
-			b.write("its login", login)
+			user := filepath.Join(from, name)
+			b.p.logins.all = append(b.p.logins.all,
+				&login{User: user, Lock: lockFor(b.Home, user), Name: filepath.Join(p.folder, name)})
 		}
 		if b.p.home != "" && p.variable != "XDG_CONFIG_HOME" && p.variable != "XDG_DATA_HOME" { // useHome sets these
 			home := filepath.Join(b.p.home, p.folder)
@@ -185,13 +214,15 @@ type Check struct {
 	Dir         string
 	Ports       Ports
 	Environment config.Environment
+	// Homes are those that the setup commands had; nil for an explanation.
+	Homes *Homes
 }
 
-// ChecksHome is the name of the home folder of the checks of a task.
-const ChecksHome = "checks"
-
-// BaseHome is the name of the home folder of setup commands that are only tried on the base. Nothing that a task wrote runs there.
-const BaseHome = "base"
+// Names of home folders of a task that are not those of agents.
+const (
+	ChecksHome = "checks" // of checks, and of setup commands for them and for reviewers
+	BaseHome   = "base"   // of setup commands that are only tried on the base
+)
 
 // Check returns what a check gets. A check whose environment has a program of its own, usually a container, runs outside the sandbox.
 func (s Site) Check(c Check) *Program {
@@ -207,7 +238,7 @@ func (s Site) Check(c Check) *Program {
 	if b.restricted() {
 		b.readSystem()
 		b.work("the working copy", c.Dir)
-		b.useHome(s.state(c.Work, ChecksHome))
+		b.useHome(c.Homes.check(s, c.Work))
 		b.useTemp(s.Temp(c.Session))
 	}
 	return b.finish()
@@ -217,16 +248,18 @@ func (s Site) Check(c Check) *Program {
 type Setup struct {
 	Config config.Setup
 	Work   string
-	// Home is the name of the home folder of those who will work in the folder: ChecksHome, or AgentHome of an agent. So that they find
-	// what the command puts into its caches, and nothing else does.
-	Home string
+	// Author is the agent that will work in the folder, if it is an author: the command has its home folder, so that it finds what the
+	// command puts there.
+	Author *Agent
+	// Homes are those of the command otherwise; nil for an explanation.
+	Homes *Homes
 	// Session is unique; "" for an explanation.
 	Session string
 	Dir     string
 	Ports   Ports
 }
 
-// Setup returns what a setup command gets: what a check would get, with the home folder of those for whom it runs.
+// Setup returns what a setup command gets: what a check would get, with the home folder of the author for whom it runs.
 func (s Site) Setup(c Setup) *Program {
 	b := s.newProgram(c.Config.Sandbox, c.Config.EnvPass)
 	b.p.dir = c.Dir
@@ -234,8 +267,18 @@ func (s Site) Setup(c Setup) *Program {
 	if b.restricted() {
 		b.readSystem()
 		b.work("the working copy", c.Dir)
-		b.useHome(s.state(c.Work, c.Home))
+		switch {
+		case c.Author != nil:
+			b.useHome(s.agentHome(*c.Author))
+		case c.Homes != nil:
+			b.useHome(c.Homes.setup())
+		default:
+			b.useHome(home{box: s.Box, folder: s.state(c.Work, ChecksHome)})
+		}
 		b.useTemp(s.Temp(c.Session))
+	}
+	if c.Author != nil {
+		b.p.cache = c.Author.Cache
 	}
 	return b.finish()
 }
@@ -254,7 +297,7 @@ func (s Site) Tool(own config.Sandbox, pass []string, dir, temp string) *Program
 	if b.restricted() {
 		b.readSystem()
 		b.work("the project", dir)
-		b.useHome(cmp.Or(s.state(toolsHome, "home"), filepath.Join(temp, "home")))
+		b.useHome(home{folder: cmp.Or(s.state(toolsHome, "home"), filepath.Join(temp, "home"))})
 		b.useTemp(temp)
 	}
 	return b.finish()

@@ -2,8 +2,8 @@
 // environment variables it gets, and where its home folder is. Package sandbox describes such a policy, and package process enforces it.
 //
 // A program has a home folder of its own, so that it cannot read the user's, and cannot leave anything there that would run outside the
-// sandbox later. An agent's home folder belongs to its task and role: what a developer leaves behind must not reach the critic. Checks
-// run what agents wrote, so they have another one for each task, and share no cache with agents or with other tasks.
+// sandbox later. An author's home folder belongs to its task. All others have a new one at each start, because they run what authors
+// wrote, and that must not reach the next one. A Cache keeps builds fast.
 //
 // Deciding changes nothing; Prepare creates the folders that a program needs.
 package contain
@@ -61,6 +61,8 @@ type Site struct {
 	Project string
 	// Git are the folders of git that worktrees of the project need, which may be read.
 	Git []string
+	// Cache is the cache of the box, which OpenHomes uses; nil means none.
+	Cache *Cache
 }
 
 // Program is what a program gets.
@@ -73,16 +75,21 @@ type Program struct {
 	// Limit is how large the working copy may become, together with the private home folder and the temporary files; 0 means any size.
 	Limit int64
 
-	home     string // "" means the user's
-	dir      string // the folder that it works in
-	temp     string // its folder for temporary files, "" without one of its own
-	box      string // the folder of the box, which is not part of a working copy
-	own      string // signalbox's own folder, if it must exist so that it can be hidden
+	home     string      // "" means the user's
+	place    home        // how it is made
+	cache    *Generation // that Finish releases; may be nil
+	dir      string      // the folder that it works in
+	temp     string      // its folder for temporary files, "" without one of its own
+	box      string      // the folder of the box, which is not part of a working copy
+	own      string      // signalbox's own folder, if it must exist so that it can be hidden
 	copies   []copied
-	links    []linked
-	locks    string   // a folder of the user with a lock for each login
+	logins   logins
 	withheld []string // names of variables of the user that the program does not get
+	stripped []string // names of variables that it gets without the password in them
 }
+
+// Home returns the program's own home folder, "" if it has the user's.
+func (p *Program) Home() string { return p.home }
 
 // Grant is a group of paths that a program may read or change.
 type Grant struct {
@@ -97,6 +104,8 @@ type builder struct {
 	own  config.Sandbox // all settings that apply
 	p    *Program
 	pass []string // names of variables, which may end with a star
+	// keepsProxies means that the program gets the passwords of the user's proxies.
+	keepsProxies bool
 	// private are the user's home folder and the box, also as what they are links to.
 	private []string
 }
@@ -107,7 +116,7 @@ func (s Site) newProgram(own config.Sandbox, pass ...[]string) *builder {
 	if s.Nested {
 		b.own.Mode = sandbox.Off
 	}
-	b.p = &Program{Policy: &sandbox.Policy{Mode: b.own.Mode, Network: b.own.Network.Policy(), Limits: s.Config.Limits.Resources()},
+	b.p = &Program{Policy: &sandbox.Policy{Mode: b.own.Mode, Network: b.own.Network.Policy(), Processes: b.own.Processes, Limits: s.Config.Limits.Resources()},
 		Limit: int64(s.Config.Limits.Tree), box: s.Box}
 	for _, folder := range []string{s.Home, s.Box} {
 		if folder == "" {
@@ -198,11 +207,11 @@ func (b *builder) decide() {
 	b.write("named in the configuration", b.own.Write...)
 	b.grant("named in the configuration", false, b.own.Read)
 	p := b.p
-	p.Base = b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, b.pass)))
+	p.Base = b.withoutPasswords(b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, b.pass))))
 	if !b.restricted() {
 		p.Policy = &sandbox.Policy{Mode: sandbox.Off, Network: sandbox.Network{}, Limits: p.Policy.Limits}
-		p.Grants, p.home, p.copies, p.links = nil, "", nil, nil
-		p.Base = b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, places, b.pass)))
+		p.Grants, p.home, p.place, p.copies, p.logins.all = nil, "", home{}, nil, nil
+		p.Base = b.withoutPasswords(b.withoutJournalSecrets(filterEnviron(b.Environ, slices.Concat(general, places, b.pass))))
 		return
 	}
 	p.Env = append(p.Env, NestedVariable+"=1", "GIT_OPTIONAL_LOCKS=0") // git status would like to change the index
@@ -273,11 +282,15 @@ func sameFile(a, b string) bool {
 }
 
 // useHome gives the program a home folder of its own.
-func (b *builder) useHome(folder string) {
-	if folder == "" || !b.restricted() {
+func (b *builder) useHome(h home) {
+	if h.folder == "" || !b.restricted() {
 		return
 	}
-	b.p.home = folder
+	folder := h.folder
+	b.p.home, b.p.place = folder, h
+	if h.layered {
+		b.p.Policy.Layers = h.layers()
+	}
 	b.p.Grants = append(b.p.Grants, Grant{"a home folder of its own", true, []string{folder}})
 	join := func(names ...string) string { return filepath.Join(append([]string{folder}, names...)...) }
 	b.p.Env = append(b.p.Env, "HOME="+folder, "XDG_CONFIG_HOME="+join(".config"), "XDG_DATA_HOME="+join(".local", "share"),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/process"
 	"signalbox/internal/sandbox"
@@ -129,6 +130,62 @@ func TestAgentPolicy(t *testing.T) {
 }
 
 // Each program has a home folder that no other program can change.
+// An agent that judges reaches only the server in base_url, unless a setting says something else. One that writes keeps its network.
+func TestModelNetwork(t *testing.T) {
+	const server = "model server m.example:443 only"
+	for _, tt := range []struct {
+		general, own, baseURL string
+		author, judge         string // the network of each
+		isDefault             bool
+	}{
+		{"", "", "https://m.example/v1", "on", server, true},
+		{"", "", "", "on", "on", false},
+		{"", "model", "https://m.example/v1", server, server, false},
+		{"", "on", "https://m.example/v1", "on", "on", false},
+		{"", "none", "https://m.example/v1", "none", "none", false},
+		{"", "443", "https://m.example/v1", "TCP ports [443]", "TCP ports [443]", false},
+		{"on", "", "https://m.example/v1", "on", "on", false},
+		{"none", "", "https://m.example/v1", "none", "none", false},
+		{"[53, 443]", "", "https://m.example/v1", "TCP ports [53 443]", "TCP ports [53 443]", false},
+		{"none", "model", "https://m.example/v1", server, server, false},
+	} {
+		settings := "sandbox: {network: " + tt.general + "}"
+		if tt.general == "" {
+			settings = ""
+		}
+		m := newMachine(t, settings)
+		a := config.Agent{Preset: "claude", BaseURL: tt.baseURL}
+		if tt.own != "" {
+			a.Sandbox.Network = config.Network{tt.own}
+		}
+		for _, role := range signalbox.Roles() {
+			p := m.Agent(Agent{Name: "a", Config: a, Role: string(role), Work: "T1", Dir: m.path("project/.signalbox/trees/T1")})
+			want := tt.judge
+			if role == signalbox.RoleDeveloper || role == signalbox.RoleRemediation {
+				want = tt.author
+			}
+			network := p.Policy.Network
+			if network.String() != want || network.Server != nil && network.Server.Default != tt.isDefault {
+				t.Errorf("%+v: %s has network %s (%+v), want %s", tt, role, network, network.Server, want)
+			}
+		}
+	}
+	m := newMachine(t, "sandbox: off")
+	judge := Agent{Name: "a", Config: config.Agent{Preset: "claude", BaseURL: "http://m.example"}, Role: "critic", Work: "T1", Dir: m.path("project/.signalbox/trees/T1")}
+	if p := m.Agent(judge); p.Policy.Network.Server != nil {
+		t.Errorf("without a sandbox: %+v", p.Policy.Network)
+	}
+	// The proxy is used outside, so the program does not get it where its connections are
+	// forwarded.
+	p := newMachine(t, "").Agent(judge)
+	for namespaces, want := range map[bool]bool{true: false, false: true} {
+		e := p.Explain("a", sandbox.Support{System: "linux", Landlock: 7, Seccomp: true, Namespaces: namespaces})
+		if got := slices.Contains(e.Variables, "http_proxy"); got != want || strings.HasPrefix(e.Network, "on (without namespaces") != want {
+			t.Errorf("namespaces %v: network %s, variables %q", namespaces, e.Network, e.Variables)
+		}
+	}
+}
+
 func TestHomeFolders(t *testing.T) {
 	m := newMachine(t, "")
 	seen := map[string]string{}

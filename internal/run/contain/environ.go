@@ -2,6 +2,7 @@ package contain
 
 import (
 	"maps"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -174,3 +175,55 @@ var desktop = []string{"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "DBUS_SESSION
 func OutsideEnviron(environ []string, pass ...string) []string {
 	return filterEnviron(environ, slices.Concat(general, places, desktop, pass))
 }
+
+// proxyVariables are addresses of proxies, and moduleVariables those of servers for Go modules. Both may have a password.
+var (
+	proxyVariables  = []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"}
+	moduleVariables = []string{"GOPROXY", "GOSUMDB"}
+)
+
+// withoutPasswords removes users and passwords from addresses in an environment, and notes the variables that had some. A program
+// that runs what agents wrote must not have them. Only one for which the configuration names exactly the variable gets it as it is. An
+// agent keeps those of its proxies, because it may need them to reach its model.
+func (b *builder) withoutPasswords(environ []string) []string {
+	if !b.restricted() && !b.Nested {
+		return environ
+	}
+	var kept []string
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		is := func(variable string) bool { return matches(name, variable) }
+		proxy := slices.ContainsFunc(proxyVariables, is) && !b.keepsProxies
+		if (proxy || slices.ContainsFunc(moduleVariables, is)) && !slices.Contains(b.pass, name) {
+			if bare := withoutUserinfo(value); bare != value {
+				entry = name + "=" + bare
+				if !slices.Contains(b.p.stripped, name) {
+					b.p.stripped = append(b.p.stripped, name)
+				}
+			}
+		}
+		kept = append(kept, entry)
+	}
+	return kept
+}
+
+// withoutUserinfo removes the users and passwords from a list of addresses, as GOPROXY, GOSUMDB and variables for proxies have it.
+func withoutUserinfo(list string) string {
+	return address.ReplaceAllStringFunc(list, func(one string) string {
+		scheme, rest, found := strings.Cut(one, "://")
+		if !found {
+			return one[strings.LastIndexByte(one, '@')+1:]
+		}
+		if strings.EqualFold(scheme, "file") {
+			return one // it has none, and a path may have an @
+		}
+		if _, err := url.Parse(one); err != nil { // such as a password with characters that should be escaped
+			return scheme + "://" + rest[strings.LastIndexByte(rest, '@')+1:]
+		}
+		host, _, _ := strings.Cut(rest, "/")
+		return scheme + "://" + rest[strings.LastIndexByte(host, '@')+1:]
+	})
+}
+
+// address is an element of a list of addresses.
+var address = regexp.MustCompile(`[^,|\s]+`)

@@ -26,9 +26,11 @@ type Explanation struct {
 	Fixed  []string `json:"fixed,omitempty"`
 	Hidden []string `json:"hidden,omitempty"`
 	// Variables are the names of the variables that it gets from the environment of signalbox, and Set those that signalbox sets.
-	Variables []string       `json:"variables,omitempty"`
-	Set       []string       `json:"set,omitempty"`
-	Limits    sandbox.Limits `json:"limits,omitzero"`
+	Variables []string `json:"variables,omitempty"`
+	Set       []string `json:"set,omitempty"`
+	// Stripped are the variables that it gets without the user and the password in them.
+	Stripped []string       `json:"stripped,omitempty"`
+	Limits   sandbox.Limits `json:"limits,omitzero"`
 	// Layers are what enforces it, and Open what remains possible although it is not allowed.
 	Layers string   `json:"layers,omitempty"`
 	Open   []string `json:"open,omitempty"`
@@ -41,10 +43,13 @@ type Explanation struct {
 // Explain returns what a program may do on a system.
 func (p *Program) Explain(name string, s sandbox.Support) Explanation {
 	policy := p.Policy
-	e := Explanation{Name: name, Mode: policy.Mode, Network: policy.Network.String(), Fixed: policy.Fixed, Hidden: policy.Hidden, Limits: policy.Limits,
-		Variables: variables(p.Base), Set: variables(p.Env), Open: append(s.Open(policy), process.MissingLimits(policy.Limits)...)}
+	e := Explanation{Name: name, Mode: policy.Mode, Network: s.Network(policy), Fixed: policy.Fixed, Hidden: policy.Hidden, Limits: policy.Limits,
+		Variables: variables(p.Base), Set: variables(p.Env), Stripped: p.stripped, Open: append(s.Open(policy), process.MissingLimits(policy.Limits)...)}
 	if policy.Restricted() {
 		e.Layers = s.String()
+	}
+	if s.Forwards(policy) { // then the proxy is used outside
+		e.Variables = slices.DeleteFunc(e.Variables, process.IsProxyVariable)
 	}
 	if policy.Temp != "" {
 		e.Write = append(e.Write, Grant{"temporary files", true, []string{policy.Temp}})
@@ -162,7 +167,8 @@ func (e Explanation) Text() string {
 	for _, part := range []struct {
 		title string
 		items []string
-	}{{"may not change", e.Fixed}, {"hidden", e.Hidden}, {"variables from your environment", e.Variables}, {"variables that signalbox sets", e.Set}} {
+	}{{"may not change", e.Fixed}, {"hidden", e.Hidden}, {"variables from your environment", e.Variables}, {"variables that signalbox sets", e.Set},
+		{"without the user and password in them", e.Stripped}} {
 		if len(part.items) > 0 {
 			line("  %s: %s", part.title, strings.Join(part.items, " "))
 		}

@@ -25,7 +25,7 @@ func TestPorts(t *testing.T) {
 		for name, p := range map[string]*Program{
 			"agent": site.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}}, Role: "developer", Work: "T1", Dir: dir, Ports: ports}),
 			"check": site.Check(Check{Work: "T1", Dir: dir, Ports: ports}),
-			"setup": site.Setup(Setup{Work: "T1", Home: ChecksHome, Dir: dir, Ports: ports}),
+			"setup": site.Setup(Setup{Work: "T1", Dir: dir, Ports: ports}),
 		} {
 			if got := p.Policy.Network.String(); got != want {
 				t.Errorf("%s with %s: network %s, want %s", name, text, got, want)

@@ -12,13 +12,14 @@ import (
 	"signalbox/internal/durable"
 )
 
-// Prepare creates the folders that the program needs. It copies the user's settings into the home folder, over what an earlier run of
-// the program may have left there, and links the user's login. Call Clean after the program has ended.
+// Prepare creates the folders that the program needs, and a new home folder unless the program is an author's. It copies the user's settings into
+// it, over what an earlier run of the program may have left there, and the user's logins. Call RenewLogins and then Clean or Finish after the
+// program has ended.
 func (p *Program) Prepare() error {
 	if p.Policy == nil {
 		return nil
 	}
-	for _, folder := range []string{p.home, p.Policy.Temp, p.own} {
+	for _, folder := range []string{p.Policy.Temp, p.own} {
 		if folder == "" {
 			continue
 		}
@@ -29,10 +30,14 @@ func (p *Program) Prepare() error {
 	if p.home == "" {
 		return nil
 	}
-	// Those of a program that was killed with this one. A file that is not a login is replaced by the link.
-	_ = p.RenewLogins()
-	// The program could change everything in its home folder, so a link there may lead anywhere. A root does not follow those that lead
-	// out of it.
+	// The logins of a program that was killed with signalbox. If they cannot be renewed now, they never can: the
+	// user's logins are copied over them.
+	leftover := logins{home: p.home}
+	_ = leftover.renewLeftover()
+	if err := p.place.fill(); err != nil {
+		return fmt.Errorf("prepare a sandbox: %w", err)
+	}
+	// See home.fill.
 	home, err := os.OpenRoot(p.home)
 	if err != nil {
 		return fmt.Errorf("prepare a sandbox: %w", err)
@@ -51,13 +56,9 @@ func (p *Program) Prepare() error {
 			return fmt.Errorf("copy the settings of an agent: %w", err)
 		}
 	}
-	for _, l := range p.links {
-		if err := linkInto(home, l); err != nil {
-			return fmt.Errorf("link the login of an agent: %w", err)
-		}
-	}
-	if err := p.rememberLogins(); err != nil {
-		return fmt.Errorf("remember the login of an agent: %w", err)
+	p.logins.home, p.logins.refused = p.home, leftover.refused
+	if err := p.logins.prepare(home); err != nil {
+		return fmt.Errorf("copy the login of an agent: %w", err)
 	}
 	return nil
 }
@@ -102,16 +103,6 @@ func copyInto(home *os.Root, c copied) error {
 	return home.WriteFile(c.name, text, 0o600)
 }
 
-func linkInto(home *os.Root, l linked) error {
-	if err := clearPlace(home, l.name); err != nil {
-		return err
-	}
-	if _, err := os.Stat(l.to); err != nil {
-		return nil // the user has not logged in
-	}
-	return home.Symlink(l.to, l.name)
-}
-
 // clearPlace removes what has a name, and makes the folders above it real folders.
 func clearPlace(home *os.Root, name string) error {
 	if err := makeFolder(home, filepath.Dir(name)); err != nil {
@@ -139,16 +130,21 @@ func makeFolder(home *os.Root, name string) error {
 	return nil
 }
 
-// Clean removes the program's temporary files.
+// Clean removes the program's temporary files, and finishes it.
 func (p *Program) Clean() error {
 	if p.Policy == nil || p.Policy.Temp == "" {
-		return nil
+		return p.Finish()
 	}
-	return RemoveAll(p.Policy.Temp)
+	return errors.Join(p.Finish(), RemoveAll(p.Policy.Temp))
 }
 
-// RemoveState removes the home folders of a task's programs.
-func RemoveState(box, work string) error { return RemoveAll(filepath.Join(box, StateFolder, work)) }
+// RemoveState removes the home folders of a task's programs, after a last look at their logins.
+func RemoveState(box, work string) error {
+	if _, err := RenewLeftovers(box, work); err != nil {
+		return err
+	}
+	return RemoveAll(filepath.Join(box, StateFolder, work))
+}
 
 // RemoveAll removes a folder that programs have written to. They may have made folders in it read-only.
 func RemoveAll(folder string) error {

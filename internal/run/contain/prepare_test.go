@@ -24,7 +24,7 @@ func TestSettingsAndLogins(t *testing.T) {
 		t.Run(preset, func(t *testing.T) {
 			m := newMachine(t, "")
 			m.write("home/"+tt.settings, "settings")
-			login := m.write("home/"+tt.login, "login")
+			m.write("home/"+tt.login, "login")
 			p := m.agent(config.Agent{Preset: preset})
 			home := m.path("project/.signalbox/state/T1/developer-a")
 			for range 2 { // the second time, over what a program left
@@ -34,8 +34,8 @@ func TestSettingsAndLogins(t *testing.T) {
 				if text, err := os.ReadFile(filepath.Join(home, tt.settings)); string(text) != "settings" {
 					t.Errorf("settings %q, %v", text, err)
 				}
-				if target, err := os.Readlink(filepath.Join(home, tt.login)); target != login {
-					t.Errorf("the login leads to %q, %v", target, err)
+				if text, err := os.ReadFile(filepath.Join(home, tt.login)); string(text) != "login" {
+					t.Errorf("the login is %q, %v", text, err)
 				}
 				if err := os.WriteFile(filepath.Join(home, tt.settings), []byte("planted"), 0o600); err != nil {
 					t.Fatal(err)
@@ -44,7 +44,7 @@ func TestSettingsAndLogins(t *testing.T) {
 			if got := process.Getenv(p.Env, tt.variable); got != filepath.Join(home, tt.home) {
 				t.Errorf("%s=%s", tt.variable, got)
 			}
-			m.want("write", p.Policy.Write, "home/"+tt.login, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")
+			m.want("write", p.Policy.Write, "project/.signalbox/state/T1/developer-a", "project/.signalbox/trees/T1")
 			// Settings that the user removed do not stay, and neither does a login for another server.
 			if err := os.Remove(m.path("home/" + tt.settings)); err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestGitSettings(t *testing.T) {
 	for name, p := range map[string]*Program{
 		"agent": m.agent(config.Agent{}),
 		"check": m.Check(Check{Work: "T1", Session: "c", Dir: m.path("project/.signalbox/trees/T1")}),
-		"setup": m.Setup(Setup{Work: "T1", Home: "setup", Session: "s", Dir: m.path("project/.signalbox/trees/T1")}),
+		"setup": m.Setup(Setup{Work: "T2", Session: "s", Dir: m.path("project/.signalbox/trees/T1")}),
 		"tool":  m.Tool(config.Sandbox{}, nil, m.path(`project/a "b" \c`), m.path("temp")),
 	} {
 		home := process.Getenv(p.Env, "HOME")

@@ -85,5 +85,5 @@ func (p *Program) EmptyHome() error {
 	if p.home == "" || p.Limit == 0 || p.TreeExceeds() || !p.exceeds(p.dir, p.home) {
 		return nil
 	}
-	return RemoveAll(p.home)
+	return RemoveHome(p.home)
 }

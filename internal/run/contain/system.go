@@ -35,8 +35,12 @@ func (b *builder) readSystem() {
 	onPath := slices.DeleteFunc(b.pathFolders(), func(folder string) bool {
 		return slices.ContainsFunc(folders, func(system string) bool { return within(folder, system) })
 	})
-	b.read("folders on PATH", onPath...)
 	for _, folder := range onPath {
+		if prefixMarks[filepath.Base(folder)] != nil { // it has programs only
+			b.read("folders on PATH", folder)
+		} else {
+			b.read("folders on PATH", withoutLogins(folder)...)
+		}
 		b.read("toolchains", b.prefixes(folder)...)
 	}
 	for _, name := range certificates {
@@ -143,7 +147,7 @@ func (b *builder) installation(file string, environ []string, depth int) []strin
 	if err != nil {
 		return paths
 	}
-	paths = append(paths, b.installationFolder(resolved))
+	paths = append(paths, withoutLogins(b.installationFolder(resolved))...)
 	if depth == maxInterpreters {
 		return paths
 	}
@@ -160,7 +164,7 @@ func (b *builder) installationFolder(file string) string {
 		return root + strings.TrimSuffix(packages, "/")
 	}
 	folder := filepath.Dir(file)
-	if prefix := filepath.Dir(folder); filepath.Base(folder) == "bin" && !b.isShared(prefix) && !b.isShared(folder) {
+	if prefix := filepath.Dir(folder); filepath.Base(folder) == "bin" && !b.isShared(prefix) && !b.isShared(folder) && !b.isParted(prefix) {
 		return prefix
 	}
 	if b.isShared(folder) {

@@ -19,7 +19,7 @@ type toolchain struct {
 	parts    []string
 }
 
-// None of the toolchains may contain logins.
+// None of the toolchains may contain logins, except in the files that withoutLogins leaves out.
 var toolchains = []toolchain{
 	{".rustup", "RUSTUP_HOME", nil},
 	{".cargo", "", []string{"bin", "env"}}, // it also has credentials
@@ -35,7 +35,8 @@ var toolchains = []toolchain{
 	{".bun", "BUN_INSTALL", []string{"bin"}},
 	{".deno", "DENO_INSTALL", []string{"bin"}},
 	{".sdkman", "SDKMAN_DIR", nil},
-	{".dotnet", "DOTNET_ROOT", nil},
+	{".dotnet", "DOTNET_ROOT", []string{"dotnet", "host", "sdk", "sdk-manifests", "shared", "packs", "library-packs", "metadata", "store",
+		"templates", "tools", "LICENSE.txt", "ThirdPartyNotices.txt"}}, // it also has key stores
 	{".ghcup", "", []string{"bin", "ghc", "share"}},
 	{".opam", "OPAMROOT", nil},
 	{".elan", "ELAN_HOME", nil},
@@ -43,7 +44,8 @@ var toolchains = []toolchain{
 	{".julia/juliaup", "", nil},
 	{".foundry", "", []string{"bin"}},
 	{".nix-profile", "", nil},
-	{".linuxbrew", "", nil},
+	{".linuxbrew", "", []string{"bin", "sbin", "lib", "libexec", "include", "share", "opt", "Cellar", "Frameworks", "Homebrew",
+		"etc/ca-certificates", "etc/openssl@3/cert.pem", "etc/openssl@3/certs", "etc/openssl@3/openssl.cnf"}}, // it also has services
 	{"miniconda3", "", nil},
 	{"anaconda3", "", nil},
 	{"miniforge3", "", nil},
@@ -53,7 +55,7 @@ var toolchains = []toolchain{
 	{".local/bin", "", nil},
 	{".local/lib", "", nil},
 	{".local/share/pnpm", "PNPM_HOME", nil},
-	{".local/share/uv", "", nil},
+	{".local/share/uv", "", []string{"python", "tools"}}, // it also has credentials
 	{".local/share/pipx", "", nil},
 	{".local/share/claude", "", nil},
 	{".opencode", "", []string{"bin"}},
@@ -69,10 +71,10 @@ var prefixMarks = map[string][]string{
 // prefixes returns the folders around a folder on PATH that its programs need, such as those of a virtual environment, with the
 // interpreter that it uses, or of a version of a toolchain.
 func (b *builder) prefixes(folder string) (found []string) {
-	for _, at := range []string{folder, resolve(folder)} {
+	for i, at := range []string{folder, resolve(folder)} {
 		prefix := filepath.Dir(at)
-		if marks := prefixMarks[filepath.Base(at)]; !slices.Contains(found, prefix) && b.isPrefix(prefix, marks) {
-			found = append(found, prefix)
+		if marks := prefixMarks[filepath.Base(at)]; (i == 0 || at != folder) && b.isPrefix(prefix, marks) {
+			found = append(found, prefixParts(prefix)...)
 			found = append(found, b.interpreters(prefix)...)
 		}
 	}
@@ -85,8 +87,22 @@ func (b *builder) isPrefix(prefix string, marks []string) bool {
 	if real := resolve(prefix); b.isShared(prefix) || b.isShared(real) || within(real, b.Project) && !hasAny(real, "pyvenv.cfg", "conda-meta") {
 		return false
 	}
-	inParts := func(t toolchain) bool { return t.parts != nil && sameFile(prefix, filepath.Join(b.Home, t.folder)) }
-	return hasAny(prefix, marks...) && !hasAny(prefix, ".git", ".hg", ".svn") && !slices.ContainsFunc(toolchains, inParts)
+	return hasAny(prefix, marks...) && !hasAny(prefix, ".git", ".hg", ".svn") && !b.isParted(prefix)
+}
+
+// isParted reports whether a folder is a toolchain of which only parts may be read.
+func (b *builder) isParted(folder string) bool {
+	return slices.ContainsFunc(toolchains, func(t toolchain) bool {
+		return t.parts != nil && (sameFile(folder, filepath.Join(b.Home, t.folder)) || sameFile(folder, b.folderOf(t)))
+	})
+}
+
+// folderOf returns the folder of a toolchain.
+func (b *builder) folderOf(t toolchain) string {
+	if named := process.Getenv(b.Environ, t.variable); t.variable != "" && filepath.IsAbs(named) {
+		return named
+	}
+	return filepath.Join(b.Home, t.folder)
 }
 
 // hasAny reports whether a folder has one of the names in it.
@@ -113,7 +129,7 @@ func (b *builder) useEnvironments() {
 		if !filepath.IsAbs(folder) || !b.isPrefix(folder, []string{e.mark}) {
 			continue
 		}
-		b.read("toolchains", append(b.interpreters(folder), folder)...)
+		b.read("toolchains", append(b.interpreters(folder), prefixParts(folder)...)...)
 		b.p.Env = append(b.p.Env, e.variable+"="+folder)
 	}
 }
@@ -124,24 +140,21 @@ func (b *builder) useToolchains() {
 		return
 	}
 	for _, t := range toolchains {
-		folder := filepath.Join(b.Home, t.folder)
-		if named := process.Getenv(b.Environ, t.variable); t.variable != "" && filepath.IsAbs(named) {
-			folder = named
-		}
+		folder := b.folderOf(t)
 		if _, err := os.Stat(folder); err != nil {
 			continue
 		}
 		if t.variable != "" {
 			b.p.Env = append(b.p.Env, t.variable+"="+folder)
 		}
-		paths := []string{folder}
-		if t.parts != nil {
-			paths = nil
-			for _, part := range t.parts {
-				paths = append(paths, filepath.Join(folder, part))
-			}
+		parts := t.parts
+		if parts == nil {
+			parts = []string{"."}
 		}
-		b.read("toolchains", paths...)
+		logins := loginsIn(folder)
+		for _, part := range parts {
+			b.read("toolchains", partsWithout(filepath.Join(folder, part), logins, 0)...)
+		}
 	}
 	if python, _ := filepath.Glob(filepath.Join(b.Home, ".local/lib/python3*")); len(python) > 0 {
 		b.p.Env = append(b.p.Env, "PYTHONUSERBASE="+filepath.Join(b.Home, ".local"))
@@ -167,13 +180,13 @@ func (b *builder) useGo() {
 	}
 	for _, name := range goSettings {
 		if process.Getenv(b.Environ, name) == "" && written[name] != "" { // otherwise the program gets it anyway
-			b.p.Env = append(b.p.Env, name+"="+written[name])
+			b.p.Env = append(b.p.Env, b.withoutPasswords([]string{name + "=" + written[name]})...)
 		}
 	}
 	gopath, _, _ := strings.Cut(value("GOPATH", filepath.Join(b.Home, "go")), string(filepath.ListSeparator))
 	cache := value("GOMODCACHE", filepath.Join(gopath, "pkg", "mod"))
 	downloads := filepath.Join(cache, "cache", "download")
-	proxy := value("GOPROXY", "https://proxy.golang.org,direct")
+	proxy := strings.TrimPrefix(b.withoutPasswords([]string{"GOPROXY=" + value("GOPROXY", "https://proxy.golang.org,direct")})[0], "GOPROXY=")
 	if _, err := os.Stat(downloads); err == nil && filepath.IsAbs(downloads) {
 		b.read("toolchains", cache)
 		proxy = "file://" + filepath.ToSlash(downloads) + "," + proxy

@@ -86,6 +86,105 @@ func TestPrefixesOfToolchains(t *testing.T) {
 	}
 }
 
+// Toolchains have logins in them: those are not shown, and the rest is.
+func TestLoginsInToolchains(t *testing.T) {
+	for name, tt := range map[string]struct {
+		path    string   // on PATH; "" means none
+		environ string   // a variable with a folder
+		argv    string   // the program of the agent
+		want    []string // may be read
+		private []string // may not
+	}{
+		"uv":             {want: []string{".local/share/uv/python/3.13/bin/python", ".local/share/uv/tools/x/bin/x"}, private: []string{".local/share/uv/credentials/x", ".local/share/uv/tools/x/uv-receipt.toml"}},
+		"dotnet":         {want: []string{".dotnet/dotnet", ".dotnet/sdk/9/x", ".dotnet/tools/x"}, private: []string{".dotnet/corefx/cryptography/x509stores/my/key.pfx"}},
+		"dotnet on PATH": {path: ".dotnet/bin", want: []string{".dotnet/shared/x"}, private: []string{".dotnet/corefx/x", ".dotnet/lib/x"}},
+		"miniconda":      {want: []string{"miniconda3/bin/python", "miniconda3/envs/a/lib/x"}, private: []string{"miniconda3/.condarc", "miniconda3/condarc.d/x.yml", "miniconda3/envs/a/.condarc", "miniconda3/conda-meta/state", "miniconda3/pkgs/urls.txt"}},
+		"anaconda":       {want: []string{"anaconda3/lib/x"}, private: []string{"anaconda3/.condarc", "anaconda3/.mambarc"}},
+		"mamba":          {path: "mambaforge/bin", want: []string{"mambaforge/bin/x", "mambaforge/conda-meta/history"}, private: []string{"mambaforge/.condarc", "mambaforge/envs/a/.condarc", "mambaforge/envs/a/etc/conda/activate.d/env_vars.sh"}},
+		"active conda":   {environ: "CONDA_PREFIX=m/envs/a", want: []string{"m/envs/a/conda-meta/history", "m/envs/a/lib/x"}, private: []string{"m/envs/a/.condarc", "m/envs/a/conda-meta/state"}},
+		"venv":           {environ: "VIRTUAL_ENV=v", want: []string{"v/pyvenv.cfg", "v/lib/x"}, private: []string{"v/pip.conf", "v/.secrets"}},
+		"npm":            {path: ".npm-global/bin", want: []string{".npm-global/bin/x", ".npm-global/lib/node_modules/x/y.js"}, private: []string{".npm-global/etc/npmrc"}},
+		"nvm":            {path: ".nvm/versions/node/v20/bin", want: []string{".nvm/nvm.sh", ".nvm/versions/node/v20/lib/x"}, private: []string{".nvm/versions/node/v20/etc/npmrc", ".nvm/.npmrc"}},
+		"nodenv":         {want: []string{".nodenv/versions/20/bin/node"}, private: []string{".nodenv/versions/20/etc/npmrc"}},
+		"fnm":            {want: []string{".local/share/fnm/node-versions/v20/installation/bin/node"}, private: []string{".local/share/fnm/node-versions/v20/installation/etc/npmrc"}},
+		"volta":          {want: []string{".volta/bin/node", ".volta/tools/image/node/20/bin/node"}, private: []string{".volta/hooks.json", ".volta/tools/image/node/20/etc/npmrc"}},
+		"pnpm":           {want: []string{".local/share/pnpm/pnpm", ".local/share/pnpm/nodejs/20/bin/node"}, private: []string{".local/share/pnpm/rc", ".local/share/pnpm/auth.ini", ".local/share/pnpm/nodejs/20/etc/npmrc"}},
+		"pyenv":          {want: []string{".pyenv/version", ".pyenv/versions/3.12/bin/python"}, private: []string{".pyenv/versions/3.12/pip.conf", ".pyenv/versions/3.12/envs/a/pip.conf", ".pyenv/versions/miniconda3/.condarc"}},
+		"pipx":           {want: []string{".local/share/pipx/venvs/a/bin/a"}, private: []string{".local/share/pipx/venvs/a/pipx_metadata.json", ".local/share/pipx/shared/pip.conf"}},
+		"rbenv":          {want: []string{".rbenv/versions/3/bin/ruby"}, private: []string{".rbenv/versions/3/etc/gemrc"}},
+		"asdf":           {want: []string{".asdf/asdf.sh", ".asdf/installs/rust/1/bin/cargo"}, private: []string{".asdf/installs/rust/1/credentials.toml", ".asdf/installs/nodejs/20/.npm/etc/npmrc", ".asdf/installs/maven/3/conf/settings.xml"}},
+		"mise":           {want: []string{".local/share/mise/installs/node/20/bin/node"}, private: []string{".local/share/mise/installs/node/20/etc/npmrc", ".local/share/mise/installs/python/3/pip.conf"}},
+		"sdkman":         {want: []string{".sdkman/candidates/maven/3/bin/mvn", ".sdkman/candidates/maven/3/conf/logging/x"}, private: []string{".sdkman/candidates/maven/3/conf/settings.xml", ".sdkman/candidates/gradle/9/init.d/x.gradle"}},
+		"homebrew":       {path: ".linuxbrew/bin", want: []string{".linuxbrew/bin/x", ".linuxbrew/etc/ca-certificates/cert.pem"}, private: []string{".linuxbrew/etc/npmrc", ".linuxbrew/var/postgres/x", ".linuxbrew/Cellar/maven/3/libexec/conf/settings.xml"}},
+		"unknown":        {path: ".luarocks/bin", want: []string{".luarocks/lib/x", ".luarocks/README.md"}, private: []string{".luarocks/upload_config.lua", ".luarocks/.token"}},
+		"the program":    {argv: ".cargo/bin/agent", want: []string{".cargo/bin/agent"}, private: []string{".cargo/credentials.toml", ".cargo/config.toml"}},
+		"its prefix":     {argv: "tools/agent/bin/agent", want: []string{"tools/agent/bin/agent", "tools/agent/agent.json"}, private: []string{"tools/agent/etc/npmrc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, "")
+			for _, file := range slices.Concat(tt.want, tt.private) {
+				if err := os.Chmod(m.write("home/"+file, ""), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.path != "" {
+				m.write("home/"+tt.path+"/x", "")
+				m.write("home/"+filepath.Dir(tt.path)+"/lib/x", "")
+				m.onPath("home/" + tt.path)
+			}
+			if variable, folder, set := strings.Cut(tt.environ, "="); set {
+				m.Environ = append(m.Environ, variable+"="+m.path("home/"+folder))
+			}
+			var argv []string
+			if tt.argv != "" {
+				argv = []string{m.path("home/" + tt.argv)}
+				if err := os.Chmod(argv[0], 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := m.agent(config.Agent{Command: argv}, argv...)
+			for _, file := range tt.want {
+				if !allows(p.Policy, m.path("home/"+file)) {
+					t.Errorf("%s cannot be read: %q", file, m.relative(p.Policy.Read))
+				}
+			}
+			for _, file := range tt.private {
+				if allows(p.Policy, m.path("home/"+file)) {
+					t.Errorf("%s can be read: %q", file, m.relative(p.Policy.Read))
+				}
+			}
+			if len(p.Policy.Hidden) > 0 { // which needs namespaces
+				t.Errorf("hidden: %q", p.Policy.Hidden)
+			}
+		})
+	}
+}
+
+// A link to a version with a login, and a login that is a link, show nothing more.
+func TestLinkedLoginsInToolchains(t *testing.T) {
+	m := newMachine(t, "")
+	m.write("home/.sdkman/candidates/maven/3/conf/settings.xml", "")
+	m.write("home/.sdkman/candidates/maven/3/bin/mvn", "")
+	m.link("home/.sdkman/candidates/maven/3", "home/.sdkman/candidates/maven/current")
+	m.link("home/.sdkman/candidates/maven/3", "home/.sdkman/mine")
+	m.write("home/.sdkman/etc/real", "")
+	m.link("home/.sdkman/etc/real", "home/.sdkman/etc/npmrc")
+	p := m.agent(config.Agent{})
+	allowed := func(name string) bool {
+		return slices.ContainsFunc(p.Policy.Read, func(folder string) bool { return within(m.path("home/"+name), resolve(folder)) })
+	}
+	for _, name := range []string{".sdkman/candidates/maven/3/conf/settings.xml", ".sdkman/etc/npmrc", ".sdkman/etc/real"} {
+		if allowed(name) {
+			t.Errorf("%s can be read: %q", name, m.relative(p.Policy.Read))
+		}
+	}
+	for _, folder := range []string{"3", "current"} {
+		if name := m.path("home/.sdkman/candidates/maven/" + folder + "/bin"); !slices.Contains(p.Policy.Read, name) {
+			t.Errorf("%s cannot be read: %q", name, m.relative(p.Policy.Read))
+		}
+	}
+}
+
 // Links on PATH are followed: to a prefix, to the interpreter of a virtual environment, and never to a folder that contains the home folder.
 func TestLinkedToolchains(t *testing.T) {
 	m := newMachine(t, "")

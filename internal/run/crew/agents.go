@@ -15,13 +15,19 @@ import (
 	"signalbox/internal/run/contain"
 )
 
-// CommandOf returns the command of a configured agent. The error reports that the settings of a preset could not be written.
-func CommandOf(a config.Agent) (agent.Command, error) {
+// CommandOf returns the command of a configured agent, as an author runs it. The error reports that the settings of a preset could not be written.
+func CommandOf(a config.Agent) (agent.Command, error) { return commandFor(signalbox.RoleDeveloper, a) }
+
+// commandFor returns the command of a configured agent in a role.
+func commandFor(role signalbox.Role, a config.Agent) (agent.Command, error) {
 	if a.Tree != "" {
 		return treeCommand(a), nil
 	}
 	if a.Preset != "" {
 		command, err := agent.PresetAt(a.Preset, a.BaseURL, a.Model)
+		if !role.IsAuthor() {
+			command = command.WithoutProject()
+		}
 		end := len(command.Argv)
 		if command.Argv[end-1] == "-" { // it says where the prompt comes from, and must be last
 			end--

@@ -73,6 +73,9 @@ func (s *session) check(ctx context.Context) (err error) {
 	if command.Large, err = s.largeFiles(ctx, base, commit); err != nil {
 		return err
 	}
+	if command.Steering, err = s.steeringEdits(ctx, base, commit); err != nil {
+		return err
+	}
 	_, err = s.submit(command)
 	return asLeaseLost(err)
 }
@@ -116,6 +119,23 @@ func (s *session) protectedEdits(ctx context.Context, base, commit string) ([]st
 		return nil, nil
 	}
 	return repo.ProtectedEdits(ctx, base, commit, c)
+}
+
+// steeringEdits returns the files with which a commit changes what steers agents, the first of them if there are many.
+func (s *session) steeringEdits(ctx context.Context, base, commit string) ([]string, error) {
+	if commit == base { // also if there is no repository
+		return nil, nil
+	}
+	files, err := s.crew.project.Repo.SteeringEdits(ctx, base, commit)
+	return firstSteering(files), err
+}
+
+// firstSteering returns the first of many files, and how many more there are.
+func firstSteering(files []string) []string {
+	if more := len(files) - maxSteering; more > 0 {
+		return append(files[:maxSteering:maxSteering], fmt.Sprintf("%d more", more))
+	}
+	return files
 }
 
 // commitToCheck returns the commit that the author saved, with the base merged into it, and the files it changes. From here on the
@@ -184,29 +204,47 @@ func (s *session) saveByHand(ctx context.Context) (string, error) {
 
 // prepareAndCheck makes a temporary worktree ready, and runs all checks there. Without a repository or checks there is none. A setup command that fails
 // because of the task is a check that fails, and the others are not run.
+//
+// The home folders are new, and removed at the end. Only a baseline, which runs nothing that a task wrote, fills the cache.
 func (s *session) prepareAndCheck(ctx context.Context, dir string) (rows []rules.CheckRow, body signalbox.Hash, err error) {
+	task := s.workItem().Task
+	homes, err := s.crew.site.OpenHomes(s.work, contain.ChecksHome, task != nil && task.Kind == rules.KindBaseline)
+	if err != nil {
+		return nil, body, err
+	}
+	defer func() { err = errors.Join(err, homes.Close()) }()
 	if len(s.crew.box.Config.Checks) > 0 {
-		err = s.prepare(ctx, worktree{dir: dir, home: contain.ChecksHome})
+		err = s.prepare(ctx, worktree{dir: dir, homes: homes})
 	}
 	if fault := (*setupFault)(nil); errors.As(err, &fault) {
 		return []rules.CheckRow{fault.row}, fault.body, nil
 	}
+	if err == nil {
+		err = homes.EndSetup()
+	}
 	if err != nil {
 		return nil, body, err
 	}
-	return s.runChecks(ctx, dir)
+	if rows, body, err = s.runChecks(ctx, dir, homes); err != nil {
+		return rows, body, err
+	}
+	if err := homes.Publish(); err != nil {
+		s.crew.log.Warn("the cache is not filled", "work", s.work, "error", err)
+	}
+	return rows, body, nil
 }
 
 // runChecks runs all checks in all environments and stores their output. The blob body has the output of those that failed.
-func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.CheckRow, body signalbox.Hash, err error) {
+func (s *session) runChecks(ctx context.Context, dir string, homes *contain.Homes) (rows []rules.CheckRow, body signalbox.Hash, err error) {
 	c, w := s.crew.box.Config, s.workItem()
 	baseline := w.Task != nil && w.Task.Kind == rules.KindBaseline
 	results, err := workspace.RunChecks(ctx, dir, checksOf(c), workspace.ChecksOptions{
 		Environments: environmentsOf(c),
 		Env:          []string{"SIGNALBOX_WORK=" + s.work},
-		Contain:      s.containCheck(dir),
+		Contain:      s.containCheck(dir, homes),
 		Grace:        s.crew.box.Config.Grace,
 		Started:      s.endWithLease,
+		Start:        s.crew.startCheck,
 		Register: func(name string, id process.ID) (func(), error) {
 			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
 		},
@@ -216,7 +254,7 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 			}
 		},
 	})
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && leftBy(err) == nil {
 		return nil, body, context.Cause(ctx)
 	}
 	if err != nil {
@@ -236,7 +274,7 @@ func (s *session) runChecks(ctx context.Context, dir string) (rows []rules.Check
 			Millis: r.Duration.Milliseconds(), Output: output, Sandbox: recorded}
 		if !r.Passed {
 			if baseline { // a task may have caused what a check of its own commit lacks
-				row.Cause = failureCause(dir, c, s.containCheck(dir), r)
+				row.Cause = failureCause(dir, c, s.containCheck(dir, homes), r)
 			}
 			fmt.Fprintf(&failed, "%s in %s: exit status %d after %s\n\n%s\n\n", r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
 		}
@@ -283,7 +321,7 @@ func DiagnoseChecks(c *config.Config, project Project, dir string, files fs.FS) 
 	if err != nil {
 		return nil, err
 	}
-	contained := containCheck(site, exampleWork, exampleFolder(site, project), contain.Ports{})
+	contained := containCheck(site, exampleWork, exampleFolder(site, project), nil, contain.Ports{})
 	for _, check := range checksOf(c) {
 		for _, environment := range environmentsOf(c) {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, environment.Name) {

@@ -383,6 +383,7 @@ on developer T2 attempt 2:
     signal READY_FOR_REVIEW: {task}
 `)
 	sc.script = strings.Replace(sc.script, "    write same.txt first\n", "    write same.txt first\n    "+set2("3")+"\n", 1)
+	sc.settings += "approve: never\n" // the submodules are not here, so they could have files that steer agents
 	s := set(t, sc)
 	r := s.start()
 	if q := s.answer("keep ours"); q.Kind != rules.AskedConflict || !strings.Contains(q.Text, "the submodule lib") {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"path/filepath"
 	"slices"
 
@@ -24,7 +25,7 @@ func SiteOf(c *config.Config, project Project, dir string) (contain.Site, error)
 	if err != nil {
 		return contain.Site{}, err
 	}
-	site := contain.Site{Host: contain.ThisHost(), Config: c, Box: dir, Project: project.Root}
+	site := contain.Site{Host: contain.ThisHost(), Config: c, Box: dir, Project: project.Root, Cache: contain.OpenCache(dir, c)}
 	if project.Repo != nil {
 		site.Git = project.Repo.GitFolders()
 	}
@@ -33,22 +34,35 @@ func SiteOf(c *config.Config, project Project, dir string) (contain.Site, error)
 
 // AgentNames returns the names of the agents that work in some role.
 func AgentNames(c *config.Config) (names []string) {
-	add := func(list config.AgentList) {
-		for _, name := range list {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
+	for name := range agentRoles(c) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// agentRoles returns the agents with each role that they work in.
+func agentRoles(c *config.Config) iter.Seq2[string, signalbox.Role] {
+	return func(yield func(string, signalbox.Role) bool) {
+		for _, role := range rules.DispatchRoles() {
+			if role == signalbox.RoleCI || role == signalbox.RoleMerger {
+				continue
+			}
+			for _, name := range c.AgentsFor(role, "") {
+				if !yield(name, role) {
+					return
+				}
+			}
+		}
+		for _, e := range c.Experts {
+			for _, name := range c.AgentsFor(signalbox.RoleExpert, e.Name) {
+				if !yield(name, signalbox.RoleExpert) {
+					return
+				}
 			}
 		}
 	}
-	for _, role := range rules.DispatchRoles() {
-		if role != signalbox.RoleCI && role != signalbox.RoleMerger {
-			add(c.AgentsFor(role, ""))
-		}
-	}
-	for _, e := range c.Experts {
-		add(c.AgentsFor(signalbox.RoleExpert, e.Name))
-	}
-	return names
 }
 
 // exampleSession is the session of a program that is only explained, and exampleWork its task.
@@ -65,16 +79,60 @@ func exampleFolder(site contain.Site, project Project) string {
 	return project.Root
 }
 
-// ExplainAgent returns what an agent may do as the developer of a task in a folder.
-func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) (contain.Explanation, error) {
+// ExplainAgent returns what an agent may do for a task in a folder: as its author, and in a role
+// that judges if the agent has only such roles, or another network there.
+func ExplainAgent(site contain.Site, name, work, dir string, s sandbox.Support) (
+	all []contain.Explanation, err error) {
 	configured := site.Config.AgentNamed(name)
 	command, err := CommandOf(configured)
 	if err != nil {
-		return contain.Explanation{}, err
+		return nil, err
 	}
-	p := site.Agent(contain.Agent{Name: name, Config: configured, Role: string(signalbox.RoleDeveloper), Work: work, Temp: site.Temp(exampleSession), Dir: dir,
-		Argv: command.Argv, Env: command.Env})
-	return p.Explain(name, s), nil
+	a := contain.Agent{Name: name, Config: configured, Work: work, Dir: dir, Argv: command.Argv, Env: command.Env}
+	for _, e := range exampleAgents(site, a) {
+		title := name
+		if len(all) > 0 {
+			title += " as " + string(e.role)
+		}
+		all = append(all, e.program.Explain(title, s))
+	}
+	return all, nil
+}
+
+// exampleAgent is what an agent gets in a role.
+type exampleAgent struct {
+	role    signalbox.Role
+	program *contain.Program
+}
+
+// exampleAgents returns what an agent gets, for each network that it has in some role. An agent
+// without a role could have any.
+func exampleAgents(site contain.Site, a contain.Agent) (all []exampleAgent) {
+	var author, judge signalbox.Role
+	for name, role := range agentRoles(site.Config) {
+		switch {
+		case name != a.Name:
+		case role == signalbox.RoleDeveloper || role.IsAuthor() && author == "":
+			author = role
+		case role == signalbox.RoleCritic || !role.IsAuthor() && judge == "":
+			judge = role
+		}
+	}
+	if author == "" && judge == "" {
+		author, judge = signalbox.RoleDeveloper, signalbox.RoleCritic
+	}
+	a.Temp = site.Temp(exampleSession)
+	for _, role := range []signalbox.Role{author, judge} {
+		if role == "" {
+			continue
+		}
+		a.Role = string(role)
+		p := site.Agent(a)
+		if len(all) == 0 || p.Policy.Network.String() != all[0].program.Policy.Network.String() {
+			all = append(all, exampleAgent{role, p})
+		}
+	}
+	return all
 }
 
 // ExplainCheck returns what a check may do in an environment.
@@ -91,7 +149,8 @@ func ExplainCheck(site contain.Site, check config.Check, e config.Environment, w
 // ExplainSetup returns what a setup command may do in the worktree of a developer.
 func ExplainSetup(site contain.Site, setup config.Setup, work, dir string, s sandbox.Support) contain.Explanation {
 	name := site.Config.AgentsFor(signalbox.RoleDeveloper, "")[0]
-	p := site.Setup(contain.Setup{Config: setup, Work: work, Home: contain.AgentHome(string(signalbox.RoleDeveloper), name), Session: exampleSession, Dir: dir})
+	author := contain.Agent{Name: name, Role: string(signalbox.RoleDeveloper), Work: work}
+	p := site.Setup(contain.Setup{Config: setup, Work: work, Author: &author, Session: exampleSession, Dir: dir})
 	return p.Explain("setup "+setup.Name, s)
 }
 
@@ -106,7 +165,7 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 		if err := support.Check(p.Policy); err != nil {
 			return err
 		}
-		for _, missing := range support.Missing(p.Policy) {
+		for _, missing := range support.Notes(p.Policy) {
 			if !slices.Contains(notes, missing) {
 				notes = append(notes, missing)
 			}
@@ -114,9 +173,11 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 		return nil
 	}
 	for _, name := range AgentNames(c) {
-		agent := contain.Agent{Name: name, Config: c.AgentNamed(name), Role: string(signalbox.RoleDeveloper), Work: exampleWork, Temp: site.Temp(exampleSession), Dir: work}
-		if err := note(site.Agent(agent)); err != nil {
-			return nil, err
+		a := contain.Agent{Name: name, Config: c.AgentNamed(name), Work: exampleWork, Dir: work}
+		for _, e := range exampleAgents(site, a) {
+			if err := note(e.program); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, check := range c.Checks {
@@ -125,32 +186,41 @@ func CheckSandboxes(c *config.Config, project Project, dir string, support sandb
 		}
 	}
 	for _, setup := range c.Setup {
-		if err := note(site.Setup(contain.Setup{Config: setup, Work: exampleWork, Home: contain.ChecksHome, Session: exampleSession, Dir: work})); err != nil {
+		if err := note(site.Setup(contain.Setup{Config: setup, Work: exampleWork, Session: exampleSession, Dir: work})); err != nil {
 			return nil, err
 		}
 	}
 	return append(notes, process.MissingLimits(c.Limits.Resources())...), nil
 }
 
-// contain returns what the session's agent may do in its workspace.
+// contain returns what the session's agent may do in its workspace. The caller finishes it.
 func (s *session) contain(name string, configured config.Agent, command agent.Command, ws *sessionWorkspace) *contain.Program {
 	p := s.crew.site.Agent(contain.Agent{Name: name, Config: configured, Role: string(s.role), Work: s.work, Temp: s.temp, Dir: ws.dir,
-		Argv: command.Argv, Env: command.Env, Ports: s.crew.portsOf(ws.dir)})
+		Argv: command.Argv, Env: command.Env, Ports: s.crew.portsOf(ws.dir), Diff: ws.diff, Cache: s.crew.useCache()})
 	for ws.tooLarge && p.TreeExceeds() {
 		p.Limit *= 2 // so that the agent has time to clean it up
 	}
 	return p
 }
 
-// containCheck returns what a check of the session's work may do in a folder.
-func (s *session) containCheck(dir string) func(workspace.Check, workspace.Environment, string) *contain.Program {
-	return containCheck(s.crew.site, s.work, dir, s.crew.portsOf(dir))
+// useCache returns what a program gets of the cache, nil if there is none. Without it programs are only slower.
+func (c *Crew) useCache() *contain.Generation {
+	cache, err := c.site.Cache.Use()
+	if err != nil {
+		c.warnOnce("programs start without the cache: " + detail(err))
+	}
+	return cache
 }
 
-func containCheck(site contain.Site, work, dir string, ports contain.Ports) func(workspace.Check, workspace.Environment, string) *contain.Program {
+// containCheck returns what a check of the session's work may do in a folder.
+func (s *session) containCheck(dir string, homes *contain.Homes) func(workspace.Check, workspace.Environment, string) *contain.Program {
+	return containCheck(s.crew.site, s.work, dir, homes, s.crew.portsOf(dir))
+}
+
+func containCheck(site contain.Site, work, dir string, homes *contain.Homes, ports contain.Ports) func(workspace.Check, workspace.Environment, string) *contain.Program {
 	c := site.Config
 	return func(check workspace.Check, environment workspace.Environment, session string) *contain.Program {
-		due := contain.Check{Work: work, Session: session, Dir: dir, Ports: ports, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
+		due := contain.Check{Work: work, Session: session, Dir: dir, Homes: homes, Ports: ports, Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
 		if i := slices.IndexFunc(c.Checks, func(configured config.Check) bool { return configured.Name == check.Name }); i >= 0 {
 			due.Config = c.Checks[i]
 		}
@@ -168,7 +238,11 @@ func (s *session) recordedPolicy(p *sandbox.Policy) (rules.Sandbox, error) {
 		return rules.Sandbox{}, err
 	}
 	digest, err := s.put(text)
-	return rules.Sandbox{Mode: string(p.Mode), Network: p.Network.String(), Layers: s.crew.support.String(), Policy: digest}, err
+	recorded := rules.Sandbox{Mode: string(p.Mode), Network: s.crew.support.Network(p), Layers: s.crew.support.String(), Policy: digest}
+	if s.crew.support.Processes() == sandbox.WatchProcesses {
+		recorded.Processes = string(sandbox.WatchProcesses)
+	}
+	return recorded, err
 }
 
 // errTooLarge means that a working copy is larger than limits.tree.

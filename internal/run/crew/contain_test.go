@@ -2,10 +2,14 @@ package crew
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +19,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/sandbox"
 )
@@ -102,6 +107,111 @@ func TestSharedFolderHidesTheBox(t *testing.T) {
 	allowed, err := os.ReadFile(filepath.Join(s.root, "allowed"))
 	if diff := cmp.Diff("echo x >shared\necho x >$HOME/file\n", string(allowed)); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// The code under review redirects the program of the critic. It reaches its model server only,
+// and the ledger says so.
+func TestCriticReachesItsModelOnly(t *testing.T) {
+	needSandbox(t)
+	visited := make(chan string, 16)
+	listen := func(name string) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var running sync.WaitGroup
+		running.Go(func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				visited <- name
+				conn.Close()
+			}
+		})
+		t.Cleanup(func() { l.Close(); running.Wait() })
+		return strings.TrimPrefix(l.Addr().String(), "127.0.0.1:")
+	}
+	model, attacker := listen("model"), listen("attacker")
+	bin := t.TempDir()
+	text := `#!/bin/bash
+cat >/dev/null
+for port in $(cat redirect) ${ANTHROPIC_BASE_URL##*:}; do (exec 3<>/dev/tcp/127.0.0.1/$port && cat <&3) 2>/dev/null; done
+cat <<'END'
+{"type":"system","subtype":"init","session_id":"S"}
+{"type":"assistant","message":{"content":[{"type":"text","text":"REVIEW_PASSED: T1"}]},"parent_tool_use_id":null,"session_id":"S"}
+{"type":"result","subtype":"success","is_error":false,"result":"REVIEW_PASSED: T1","session_id":"S"}
+END
+`
+	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := set(t, scene{
+		plan: task("T1"), git: true,
+		settings: fmt.Sprintf("sandbox: {mode: enforce, read: [%q]}\nroles: {developer: {agent: shell}, critic: {agent: fake}}\n", bin),
+		agents:   fmt.Sprintf("  fake: {preset: claude, base_url: 'http://127.0.0.1:%s', env: {PATH: %q}}\n", model, bin+":/usr/bin:/bin"),
+		files:    map[string]string{"agent.sh": "echo " + attacker + " >redirect\necho READY_FOR_REVIEW: $SIGNALBOX_WORK\n"},
+	})
+	s.run()
+	if first := <-visited; first != "model" || len(visited) > 0 {
+		t.Errorf("the %s was visited first, and %d more", first, len(visited))
+	}
+	started := all[rules.AgentStarted](s, "T1")
+	var networks []string
+	for _, e := range started[:2] {
+		networks = append(networks, e.Body.Agent+": "+e.Body.Sandbox.Network)
+	}
+	if diff := cmp.Diff([]string{"shell: on", "fake: model server 127.0.0.1:" + model + " only"}, networks); diff != "" {
+		t.Errorf("recorded (-want +got):\n%s", diff)
+	}
+}
+
+// Where a system cannot limit a critic to its model server, a run says so, and refuses if a
+// setting asks for it.
+func TestModelNetworkIsNotEnforced(t *testing.T) {
+	weak := sandbox.Support{System: "linux", Landlock: 7, Seccomp: true, Groups: true}
+	strong := weak
+	strong.Namespaces = true
+	const sentence = "without namespaces the network cannot be limited to the model server m.example:443"
+	for _, tt := range []struct {
+		settings      string
+		support       sandbox.Support
+		notes, refuse bool
+	}{
+		{"agents: {claude: {preset: claude, base_url: 'https://m.example'}}", weak, true, false},
+		{"agents: {claude: {preset: claude, base_url: 'https://m.example'}}", strong, false, false},
+		{"agents: {claude: {preset: claude, base_url: 'https://m.example', sandbox: {network: on}}}", weak, false, false},
+		{"{sandbox: {network: none}, agents: {claude: {preset: claude, base_url: 'https://m.example'}}}", weak, false, false},
+		{"agents: {claude: {preset: claude, base_url: 'https://m.example', sandbox: {network: model}}}", weak, false, true},
+		{"agents: {claude: {preset: claude, base_url: 'https://m.example', sandbox: {network: model, mode: warn}}}", weak, true, false},
+		{"{agents: {a: {preset: claude, base_url: 'https://m.example'}}, roles: {developer: {agent: a}}}", weak, false, false},
+		{"{agents: {a: {preset: claude, base_url: 'https://m.example'}}, roles: {auditor: {agent: a}}}", weak, true, false},
+		{"{agents: {a: {preset: claude, base_url: 'https://m.example'}}, experts: [{name: e, agent: a, keywords: [x]}]}", weak, true, false},
+	} {
+		c, err := config.Parse([]byte(tt.settings))
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := t.TempDir()
+		notes, err := CheckSandboxes(c, Project{Root: filepath.Join(root, "project")}, filepath.Join(root, "box"), tt.support)
+		if refused := err != nil && strings.Contains(err.Error(), sentence) && signalbox.HintOf(err) != ""; refused != tt.refuse || err != nil && !refused {
+			t.Errorf("%s: error %v", tt.settings, err)
+		}
+		if got := slices.Contains(notes, sentence); got != tt.notes {
+			t.Errorf("%s: notes %q", tt.settings, notes)
+		}
+	}
+}
+
+// A program knows only that it got no answer. Why is known outside.
+func TestUnreachableModel(t *testing.T) {
+	l := &listener{format: signalbox.FormatClaude}
+	l.stream.Failed, l.stream.Error = true, "API Error: Connection error."
+	failed := &turn{listener: l, exit: process.Exit{Code: 1, Unreachable: "connect to m.example:443: no such host"}}
+	if trouble, message := failed.trouble(); trouble != agent.TroubleServer || message != "API Error: Connection error. (connect to m.example:443: no such host)" {
+		t.Errorf("%s: %q", trouble, message)
 	}
 }
 
@@ -194,4 +304,29 @@ func (s *stage) blobText(digest [32]byte) string {
 		s.t.Fatal(err)
 	}
 	return string(text)
+}
+
+// A crew that was killed together with its agents leaves tokens that they renewed. The next crew copies them to the user's login before an
+// agent starts, whose login may not be valid any more.
+func TestLoginsOfKilledAgents(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    run grep -q at-2 ../home/.codex/auth.json || echo old >old\n    signal READY_FOR_REVIEW: {task}\n"})
+	const login = `{"tokens": {"access_token": "at-1", "refresh_token": "rt-1"}}`
+	s.write("home/.codex/auth.json", login)
+	site := contain.Site{Host: contain.Host{Home: filepath.Join(s.dir, "home")}, Config: config.Default(), Box: s.box.Dir}
+	killed := site.Agent(contain.Agent{Name: "a", Config: config.Agent{Preset: config.PresetCodex}, Role: "developer", Work: "T9", Dir: s.root})
+	if err := killed.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	renewed := strings.NewReplacer("at-1", "at-2", "rt-1", "rt-2").Replace(login)
+	s.write("project/.signalbox/state/T9/developer-a/.codex/auth.json", strings.Replace(renewed, "{", `{"OPENAI_API_KEY": "sk", `, 1))
+	s.run()
+	if text := s.file("../home/.codex/auth.json"); text != renewed {
+		t.Errorf("the login is %s", text)
+	}
+	if _, err := os.Lstat(filepath.Join(s.root, "old")); err == nil {
+		t.Error("an agent started before")
+	}
+	if !strings.Contains(s.log.String(), ".codex/auth.json: OPENAI_API_KEY is new") {
+		t.Error("the log does not say what was not copied back")
+	}
 }

@@ -66,12 +66,14 @@ type Options struct {
 	machines bool
 	// ports is the register of ports; "" means the user's.
 	ports string
+	// copies means that home folders are copied even where the system has layers.
+	copies bool
 	// forge opens pull requests; nil means the one that the configuration names.
 	forge forge.Forge
 
 	delays *delays // nil means defaultDelays
 	// start starts a program; nil means process.Start.
-	start func(process.Spec, func(process.ID) error) (*process.Process, error)
+	start func(process.Spec, func(process.ID) error) (program, error)
 }
 
 // delays are how long a crew waits.
@@ -257,6 +259,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	if c.site, err = SiteOf(b.Config, project, b.Dir); err != nil {
 		return nil, err
 	}
+	c.site.Cache.Copy = c.opts.copies
 	c.support = process.Support()
 	if c.opts.machines || b.Config.ManyMachines() {
 		c.machine = machineName(b.Config)

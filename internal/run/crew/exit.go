@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -27,6 +28,8 @@ type ExitSubmission struct {
 	Ref string
 	// Caller must have the secret of the lease; nil means an operator.
 	Caller *rules.Caller
+	// Contradicts is another exit signal of the same turn. If it is not nil, both are refused as ambiguous.
+	Contradicts *submittedExit
 }
 
 // SubmitExit submits an exit signal. An invalid signal is refused, and the refusal is recorded. The signal and its notes are stored as
@@ -38,6 +41,12 @@ func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer
 		exit.Fault = err.Error()
 	} else {
 		exit.Signal = *signal
+	}
+	if s.Contradicts != nil {
+		digest := signalbox.Hash(sha256.Sum256(s.Contradicts.data))
+		exit.Contradicts = &digest
+		exit.Fault = fmt.Sprintf("ambiguous: '%s' and '%s' were submitted in one turn, and the signals differ",
+			s.Contradicts.signal.ExitReason, exit.Signal.ExitReason)
 	}
 	notes := []byte(nil)
 	notes, exit.Notes = rules.LongNotes(&exit.Signal)
@@ -58,6 +67,11 @@ func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer
 	}
 	if err := cmp.Or(put(&exit.Blob, s.Data), put(&exit.Notes, notes)); err != nil {
 		return rules.Answer{}, err
+	}
+	if s.Contradicts != nil {
+		if err := put(exit.Contradicts, s.Contradicts.data); err != nil {
+			return rules.Answer{}, err
+		}
 	}
 	return b.Engine.Do(ctx, exit)
 }

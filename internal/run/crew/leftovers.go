@@ -19,7 +19,11 @@ import (
 )
 
 // removeLeftovers removes files of crews that were killed: worktrees of completed work, what its agents kept, and temporary files.
+// Before, the user gets the tokens that their agents renewed.
 func (c *Crew) removeLeftovers(ctx context.Context) error {
+	if refused, err := contain.RenewLeftovers(c.box.Dir, ""); err != nil || len(refused) > 0 {
+		c.log.Warn("the logins of killed agents", "not_copied_back", refused, "error", err)
+	}
 	if c.project.Repo != nil {
 		if err := c.closeCompleted(ctx); err != nil {
 			return fmt.Errorf("remove worktrees of completed work: %w", err)
@@ -31,7 +35,7 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 		return err
 	}
 	var errs []error
-	for _, pattern := range []string{"prompt-*.md", "transcript-*", workspace.CheckPrefix + "*"} {
+	for _, pattern := range []string{"prompt-*.md", "transcript-*", workspace.CheckPrefix + "*", contain.HomePrefix + "*"} {
 		names, _ := filepath.Glob(filepath.Join(c.file(contain.TempFolder), pattern))
 		for _, name := range names {
 			if info, err := os.Lstat(name); err == nil && info.ModTime().Before(before) {
@@ -39,10 +43,10 @@ func (c *Crew) removeLeftovers(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(append(errs, c.removeStates())...)
+	return errors.Join(append(errs, c.removeStates(), c.site.Cache.Sweep())...)
 }
 
-// removeStates removes what the agents and checks of completed work have kept.
+// removeStates removes what the agents of completed work have kept, and home folders of other work that nobody keeps.
 func (c *Crew) removeStates() error {
 	entries, err := os.ReadDir(c.file(contain.StateFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -50,9 +54,36 @@ func (c *Crew) removeStates() error {
 	}
 	var errs []error
 	for _, entry := range entries {
-		if signalbox.CheckID(entry.Name()) == nil && c.isCompleted(entry.Name()) {
-			errs = append(errs, c.removeState(entry.Name()))
+		switch work := entry.Name(); {
+		case signalbox.CheckID(work) != nil:
+		case c.isCompleted(work):
+			errs = append(errs, c.removeState(work))
+		default:
+			errs = append(errs, c.removeHomes(work))
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeHomes removes the home folders of the programs of a task that were killed, except for those of authors.
+func (c *Crew) removeHomes(work string) error {
+	entries, err := os.ReadDir(filepath.Join(c.file(contain.StateFolder), work))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, entry := range entries {
+		home := entry.Name()
+		role, _, isAgent := contain.AgentOfHome(home)
+		switch {
+		case !entry.IsDir() || isAgent && signalbox.Role(role).IsAuthor():
+			continue
+		case isAgent:
+			if err := treeruns.Keep(c.box.Dir, work, home); err != nil {
+				c.log.Warn("cannot keep the recorded runs of trees", "work", work, "error", err)
+			}
+		}
+		errs = append(errs, c.site.RemoveHome(work, home))
 	}
 	return errors.Join(errs...)
 }

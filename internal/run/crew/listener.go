@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,7 +53,8 @@ type listener struct {
 	checkpointTurn int
 	checkpointAt   int64
 	recorded       *checkpoint       // the last one that was recorded; nil if none was
-	submitted      *submittedExit    // the exit signal that the agent submitted over its socket; nil if it submitted none
+	submitted      *submittedExit    // the first exit signal that was submitted over the socket; nil if there is none
+	contradicted   bool              // another one followed that is not the same
 	objection      *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
 	parked         bool              // the agent asked for something that it must wait for
 
@@ -216,15 +218,24 @@ type submittedExit struct {
 	data   []byte
 }
 
-// submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still running.
-func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) bool {
+// submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still running, and returns the first exit
+// signal of the turn if that is not the same. Both the agent and the code that it runs can submit one, and nobody can tell whose is
+// whose. So signals that differ in anything, also in the words for the next reader, contradict each other, and none of them counts.
+func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first *submittedExit, running bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return false
+		return nil, false
 	}
-	l.submitted, l.heard = &submittedExit{signal, data}, time.Now()
-	return true
+	l.heard = time.Now()
+	switch {
+	case l.submitted == nil:
+		l.submitted = &submittedExit{signal, data}
+	case !reflect.DeepEqual(l.submitted.signal, signal):
+		l.contradicted = true
+		return l.submitted, true
+	}
+	return nil, true
 }
 
 // resolve picks the signal that decides the turn. What the agent itself wrote counts more than what was submitted: the code that an
@@ -233,6 +244,10 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 	said = resolve(signals, l.session.role, l.session.work)
 	if said.Name != signalbox.NameUnknown || l.submitted == nil {
 		return said, nil
+	}
+	if l.contradicted {
+		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: signalbox.ReasonAmbiguous,
+			Detail: "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
 	}
 	return signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.signal}, l.submitted.data
 }

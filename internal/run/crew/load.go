@@ -156,7 +156,7 @@ func checksAtOnce(shared bool) int {
 func PolicyOf(c *config.Config, shared bool) rules.Policy {
 	l := c.Limits
 	p := rules.Policy{
-		Slots: c.Slots, Checks: checksAtOnce(shared), CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge,
+		Slots: c.Slots, Checks: checksAtOnce(shared), CheckSet: checkSet(c), Shared: shared, ApproveMerge: c.Approve == config.ApproveMerge, TrustSteering: c.Approve == config.ApproveNever,
 		Run: budgetOf(c.Budget.Run), Task: budgetOf(c.Budget.Task), Turn: budgetOf(c.Budget.Turn),
 		Window: rules.TokenWindow{Tokens: c.Budget.Window.Tokens, Every: c.Budget.Window.Every},
 		Limits: rules.Limits{Reviews: l.Reviews, Audits: l.Audits, Checks: l.Checks, Merges: l.Merges, Incompletes: l.Incompletes,

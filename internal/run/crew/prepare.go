@@ -25,19 +25,14 @@ import (
 // worktree is a folder that is made ready before an agent or a check works in it.
 type worktree struct {
 	dir string
-	// home is the name of the home folder of those who work in it.
-	home string
+	// homes are those of the setup commands; nil means that of the session's agent, who is an author and keeps it.
+	homes *contain.Homes
 	// tree is the worktree of a task; nil means a temporary one.
 	tree *workspace.Tree
 }
 
 // errSetupFailed means that a worktree could not be made ready. The human was asked, and the lease has ended.
 var errSetupFailed = errors.New("the worktree could not be made ready")
-
-// agentHome returns the name of the home folder of the session's agent.
-func (s *session) agentHome() string {
-	return contain.AgentHome(string(s.role), s.agentName())
-}
 
 // setupFault is the error for a setup command that fails because of what the task has changed: it passes on the base. The cause is not the
 // machine, so the human is not asked.
@@ -70,7 +65,7 @@ func (s *session) prepare(ctx context.Context, w worktree) error {
 		return err
 	}
 	for i, setup := range s.crew.box.Config.Setup {
-		key := setupKey(setup, w.home)
+		key := setupKey(setup, contain.AgentHome(string(s.role), s.agentName()))
 		if files, ran := done.Setup[key]; ran && files == workspace.DigestFiles(w.dir, setup.Files) {
 			continue
 		}
@@ -125,8 +120,7 @@ func (s *session) trySetup(ctx context.Context, w worktree, number int, done *wo
 	return r, done.Save()
 }
 
-// passesOnBase reports whether a setup command passes on the base, after those before it. It runs with a home folder that nothing else uses,
-// because a task could have left something in its own.
+// passesOnBase reports whether a setup command passes on the base, after those before it. It runs with a new home folder.
 func (s *session) passesOnBase(ctx context.Context, number int) (passes bool) {
 	if task := s.workItem().Task; task != nil && task.Kind == rules.KindBaseline {
 		return false
@@ -149,7 +143,12 @@ func (s *session) trySetupOn(ctx context.Context, commit string, last int) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, scratch.Close()) }()
-	w := worktree{dir: scratch.Dir, home: contain.BaseHome}
+	homes, err := s.crew.site.OpenHomes(s.work, contain.BaseHome, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, homes.Close()) }()
+	w := worktree{dir: scratch.Dir, homes: homes}
 	if _, err := s.crew.reservePorts(w.dir); err != nil {
 		return err
 	}
@@ -273,7 +272,14 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 	s.live("setup: " + setup.Name)
 	defer s.live("")
 	contained := func(_ workspace.Check, _ workspace.Environment, session string) *contain.Program {
-		return s.crew.site.Setup(contain.Setup{Config: setup, Work: s.work, Home: w.home, Session: session, Dir: w.dir, Ports: s.crew.portsOf(w.dir)})
+		due := contain.Setup{Config: setup, Work: s.work, Homes: w.homes, Session: session, Dir: w.dir, Ports: s.crew.portsOf(w.dir)}
+		if w.homes == nil {
+			due.Author = &contain.Agent{Name: s.agentName(), Role: string(s.role), Work: s.work}
+			if session != exampleSession { // which is not started, and so not finished
+				due.Author.Cache = s.crew.useCache()
+			}
+		}
+		return s.crew.site.Setup(due)
 	}
 	command := workspace.Check{Name: setup.Name, Command: setup.Command, Timeout: setup.Timeout}
 	results, err := workspace.RunChecks(ctx, w.dir, []workspace.Check{command}, workspace.ChecksOptions{
@@ -281,10 +287,14 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 		Contain: contained,
 		Grace:   s.crew.box.Config.Grace,
 		Started: s.endWithLease,
+		Start:   s.crew.startCheck,
 		Register: func(name string, id process.ID) (func(), error) {
 			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
 		},
 	})
+	if leftBy(err) != nil {
+		return nil, err
+	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -363,11 +373,16 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree
 	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil && s.role == signalbox.RoleDeveloper {
 		return nil
 	}
-	home := contain.ChecksHome // the commands run what a developer wrote, which must not reach the home folder of a reviewer
-	if s.role == signalbox.RoleDeveloper || s.role == signalbox.RoleRemediation {
-		home = s.agentHome()
+	w := worktree{dir: ws.dir, tree: tree}
+	if !s.role.IsAuthor() { // the commands run what a developer wrote, which must not reach the home folder of a reviewer
+		homes, err := s.crew.site.OpenHomes(s.work, contain.ChecksHome, false)
+		if err != nil {
+			return err
+		}
+		defer homes.Close()
+		w.homes = homes
 	}
-	err := s.prepare(ctx, worktree{dir: ws.dir, home: home, tree: tree})
+	err := s.prepare(ctx, w)
 	if fault := (*setupFault)(nil); errors.As(err, &fault) { // the agent can repair it, or judge it
 		ws.cleanupNote = fmt.Sprintf("The folder is not ready to work in: %s. The command passes on the base branch, so a change of this task is the cause.", fault)
 		return nil
@@ -383,7 +398,7 @@ func DiagnoseSetup(c *config.Config, project Project, dir string, files fs.FS) (
 		return nil, err
 	}
 	for i, setup := range c.Setup {
-		p := site.Setup(contain.Setup{Config: setup, Work: exampleWork, Home: contain.ChecksHome, Session: exampleSession, Dir: exampleFolder(site, project)})
+		p := site.Setup(contain.Setup{Config: setup, Work: exampleWork, Session: exampleSession, Dir: exampleFolder(site, project)})
 		for _, cause := range workspace.Diagnose(files, workspace.Check{Name: setup.Name, Command: setup.Command}, workspace.Environment{}, p) {
 			if cause.File && (i > 0 || len(c.Copy) > 0) {
 				continue // the commands before it may create it

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/prompts"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
 
@@ -28,14 +29,14 @@ func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role,
 	dir := filepath.Join(b.Dir, TreesFolder, work)
 	if b.Config.Workspace.Shared() {
 		dir = filepath.Dir(b.Dir)
-	} else if role != signalbox.RoleDeveloper && role != signalbox.RoleRemediation {
+	} else if !role.IsAuthor() {
 		dir = "a copy of " + dir // its name is different each time
 	}
 	key := ""
 	if c.keyed() {
 		key = keyPlaceholder // each turn has its own
 	}
-	text, _, err := c.prompt(ctx, role, work, dir, key, lastTurn{})
+	text, _, err := c.turnPrompt(ctx, role, work, newWorkspace(dir), key, lastTurn{}, false)
 	return text, err
 }
 
@@ -61,14 +62,9 @@ func (c *Crew) checkRole(role signalbox.Role, work string) error {
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("no %s works on '%s', which is a %s", role, work, w.Task.Kind), Hint: hint}
 }
 
-// prompt renders the prompt for a turn, and returns the sequences of the messages in it. A custom template is read for every turn, so that
-// edits take effect.
-func (c *Crew) prompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn) (text []byte, messages []uint64, err error) {
-	return c.turnPrompt(ctx, role, work, dir, key, last, false)
-}
-
-// turnPrompt is prompt, or the short prompt of a conversation that continues.
-func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work, dir, key string, last lastTurn, resumed bool) (text []byte, messages []uint64, err error) {
+// turnPrompt renders the prompt for a turn, or the short prompt of a conversation that continues, and returns the sequences of the
+// messages in it. A custom template is read for every turn, so that edits take effect.
+func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work string, ws *sessionWorkspace, key string, last lastTurn, resumed bool) (text []byte, messages []uint64, err error) {
 	data, err := c.promptData(ctx, role, work)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +74,8 @@ func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work, dir, k
 	}
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
-	data.Dir, data.Again, data.Output, data.Wrong = dir, last.again, last.output, last.advice
+	data.Steering = prompts.Lines(firstSteering(last.steering))
+	data.Dir, data.Diff, data.Again, data.Output, data.Wrong = ws.dir, ws.diff, last.again, last.output, last.advice
 	if resumed {
 		if !last.parked { // it is about itself
 			data.Context = last.cleanupNote
@@ -176,6 +173,9 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 		d.Results = t.Failing
 	}
 	d.Accepted = accepted
+	if err := c.loadHidden(ctx, d); err != nil {
+		return nil, err
+	}
 	if err := c.loadTexts(ctx, d, w, asker); err != nil {
 		return nil, err
 	}
@@ -196,6 +196,23 @@ func (c *Crew) promptData(ctx context.Context, role signalbox.Role, work string)
 		d.Instructions = e.Instructions
 	}
 	return d, nil
+}
+
+// loadHidden fills in what reviewers must know about invisible characters in the commit. Without a project, as for a prompt that is only
+// shown, the commit may not be here.
+func (c *Crew) loadHidden(ctx context.Context, d *prompts.Data) (err error) {
+	if d.Commit == "" || d.Base == "" || c.box.Config.Workspace.Shared() {
+		return nil
+	}
+	shown := c.project.Repo == nil
+	root := c.project.Root
+	if shown {
+		root = filepath.Dir(c.box.Dir)
+	}
+	if d.Hidden, err = workspace.Hidden(ctx, root, d.Base, d.Commit); err != nil && shown {
+		return nil
+	}
+	return err
 }
 
 // loadedPlan is a plan as it was loaded last.
@@ -302,9 +319,23 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 		if err != nil {
 			return err
 		}
-		d.Advice = append(d.Advice, prompts.Advice{Expert: a.Expert, Text: text})
+		asked, err := c.requestText(ctx, a.Work)
+		if err != nil {
+			return err
+		}
+		d.Advice = append(d.Advice, prompts.Advice{Expert: a.Expert, Text: text, Asked: asked})
 	}
 	return nil
+}
+
+// requestText returns what a request to an expert asked.
+func (c *Crew) requestText(ctx context.Context, request string) (string, error) {
+	var w *rules.Work
+	c.box.Engine.View(func(s *rules.State) { w, _ = s.Work(request) })
+	if w == nil || w.Task == nil {
+		return "", nil
+	}
+	return c.signalText(ctx, w.Task.Text)
 }
 
 // loadWords fills in what the human asked for when sending the work back, and the messages that no agent has got yet.

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/text"
 )
 
 // PendingQuestion is a question, or a merge that needs approval, which has the kind QuestionApproval and no id.
@@ -30,10 +31,24 @@ func ApprovalCommands(work string) string {
 
 // ApprovalText says what waits for approval, after the id of the work.
 func ApprovalText(s *rules.State, work string) string {
+	const ready = "is ready to merge and needs your approval"
 	if w, known := s.Work(work); known && w.Task != nil && w.Task.Commit != "" {
-		return fmt.Sprintf("is ready to merge and needs your approval of commit %.7s", w.Task.Commit)
+		return fmt.Sprintf("%s of commit %.7s%s", ready, w.Task.Commit, SteeringText(w))
 	}
-	return "is ready to merge and needs your approval"
+	return ready
+}
+
+// maxSteering is how many files that steer agents are recorded, and maxNamed how many are named in one line.
+const maxSteering, maxNamed = 50, 5
+
+const steeringIntro = "it changes files that steer agents: "
+
+// SteeringText says which files that steer agents work changes, as the rest of a sentence; "" if there are none.
+func SteeringText(w *rules.Work) string {
+	if w.Task == nil || len(w.Task.Steering) == 0 {
+		return ""
+	}
+	return "; " + steeringIntro + text.JoinSome(w.Task.Steering, maxNamed)
 }
 
 // Questions returns the open questions, or with all also the answered ones, followed by the merges that need approval.

@@ -13,10 +13,11 @@ import (
 var errNotResumed = errors.New("the agent program did not continue its session")
 
 // resumable returns the session of the agent program that the next turn continues, "" if it starts a new one. The agent must be the same, and
-// the files must be as it left them: what it remembers of others would be wrong.
+// the files must be as it left them: what it remembers of others would be wrong. Only authors continue. Whoever judges has run what the
+// author wrote, which could have changed the conversation, and begins anew; the prompt has what it asked for.
 func (s *session) resumable(ctx context.Context, ws *sessionWorkspace, name string, command agent.Command, last lastTurn) string {
 	c := s.workItem().Task.Conversation
-	if c == nil || command.Resume == nil || last.again || last.noResume || c.Agent != name || c.Role != s.role || !rules.IsConversation(c.ID) {
+	if c == nil || !s.role.IsAuthor() || command.Resume == nil || last.again || last.noResume || c.Agent != name || c.Role != s.role || !rules.IsConversation(c.ID) {
 		return ""
 	}
 	if c.Epoch == s.epoch { // this session was parked; its folder is still the same

@@ -56,6 +56,8 @@ type session struct {
 	// told are the messages that the agent of the running turn has got, in its prompt or while it works.
 	told    []uint64
 	started bool // an agent was started
+	// unreported is a turn that ended with processes left.
+	unreported *rules.Turn
 
 	// temp is the private folder for temporary files of the session's agent, and socket the path of its socket. Both exist while runAgent
 	// runs.
@@ -76,12 +78,18 @@ func (s *session) run(ctx context.Context) {
 	err := s.retry(ctx, s.isPermanent, func() error { return s.attempt(ctx) })
 	stop()
 	<-stopped
+	left := leftBy(err)
+	if left != nil {
+		s.crew.log.Warn("processes did not end; the task waits until they have", "work", s.work, "role", s.role, "error", left)
+	}
 	switch {
 	case errors.Is(context.Cause(ctx), errLeaseLost):
 		if s.holdsLease() { // it could not be renewed in time; its agent was ended
 			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: "its lease could not be renewed"})
 		}
 	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed):
+	case left != nil:
+		s.fail(ctx, rules.FailProcesses, left.Error(), s.unreported)
 	case ctx.Err() != nil:
 		s.release(ctx, "the crew was stopped")
 	case errors.Is(err, rules.ErrNothingToClaim):
@@ -93,17 +101,18 @@ func (s *session) run(ctx context.Context) {
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || errors.Is(err, errLeaseLost) || errors.Is(err, errSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
+	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) || errors.Is(err, errSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
 		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) || code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
-// attempt does the work of the lease. It holds a lock, so that no other session of this machine does the same work.
-func (s *session) attempt(ctx context.Context) error {
+// attempt does the work of the lease. It holds a lock, so that no other session of this machine does the same work, until everything has ended
+// that it started.
+func (s *session) attempt(ctx context.Context) (err error) {
 	lock, err := s.lockWork(ctx)
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
+	defer func() { afterLeft(err, func() { lock.Release() }) }()
 	switch s.role {
 	case signalbox.RoleCI:
 		if s.workItem().Task == nil {

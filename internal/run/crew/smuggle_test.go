@@ -3,6 +3,7 @@ package crew
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -163,5 +164,52 @@ func (s *stage) shell(dir, command string) {
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// A merge that took place, and that a crash kept from being recorded, is recorded by the next merger. It is not taken for a move of the
+// base by somebody else, and nothing is merged a second time.
+func TestMergeLandedBeforeACrash(t *testing.T) {
+	s := set(t, scene{git: true, plan: task("T1"), settings: "approve: merge\n"})
+	r := s.begin()
+	s.until("T1 waits for approval", func() (waits bool) {
+		s.box.Engine.View(func(state *rules.State) {
+			w, _ := state.Work("T1")
+			waits = state.WaitsForApproval(w)
+		})
+		return waits
+	})
+	r.stop(nil)
+	<-r.over
+	s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "op"})
+
+	p := s.startPeer()
+	if p.held != "T1" {
+		t.Fatalf("the merger holds %s", p.held)
+	}
+	base, commit := s.git("rev-parse", "main"), s.work("T1").Task.Commit
+	merge := s.git("-c", "user.name=a", "-c", "user.email=a@localhost", "commit-tree", "-m", "T1", "-p", base, "-p", commit, commit+"^{tree}")
+	s.do(rules.PrepareMerge{Session: p.owner.ID() + ".1", Epoch: p.epoch, Commit: merge, Before: base})
+	s.git("merge", "-q", "--ff-only", merge)
+	p.die()
+
+	r = s.begin()
+	s.until("T1 is merged, or given up", func() bool {
+		return s.work("T1").Done() || slices.ContainsFunc(all[rules.LeaseReleased](s, "T1"), func(l recorded[rules.LeaseReleased]) bool {
+			return l.Body.Reason == "the base has moved"
+		})
+	})
+	if !s.work("T1").Done() {
+		t.Fatal("the merge is taken for a move of the base by somebody else")
+	}
+	r.end()
+	if merged := only[rules.Merged](s, "T1").Body; merged.Commit != merge || merged.Before != base {
+		t.Errorf("merged %+v, want %s after %s", merged, merge, base)
+	}
+	if now := s.git("rev-parse", "main"); now != merge {
+		t.Errorf("the base is %s, want %s", now, merge)
+	}
+	if moved := all[rules.BaseMoved](s, ""); len(moved) > 0 {
+		t.Errorf("the base was moved: %+v", moved)
 	}
 }

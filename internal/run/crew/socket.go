@@ -110,11 +110,19 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 		s.crew.box.Engine.View(func(state *rules.State) { decision = rules.Decide(state, time.Now(), exit) })
 		err = decision.Err
 	}
+	submission := ExitSubmission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref, Caller: caller}
 	answer := decision.Answer
-	if err != nil {
-		answer, err = SubmitExit(ctx, s.crew.box, ExitSubmission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref, Caller: caller})
-	} else if listener := s.listening.Load(); !answer.Repeated && (listener == nil || !listener.submitExit(signal, r.Exit)) {
-		err = agentsocket.Stale(s.id)
+	if err == nil && !answer.Repeated {
+		listener, running := s.listening.Load(), false
+		if listener != nil {
+			submission.Contradicts, running = listener.submitExit(signal, r.Exit)
+		}
+		if !running {
+			return agentsocket.Exit{}, agentsocket.Stale(s.id)
+		}
+	}
+	if err != nil || submission.Contradicts != nil {
+		answer, err = SubmitExit(ctx, s.crew.box, submission)
 	}
 	if err != nil {
 		return agentsocket.Exit{}, err

@@ -3,6 +3,7 @@ package crew
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -177,6 +178,69 @@ func TestWrittenVerdictCountsMore(t *testing.T) {
 	for _, heard := range all[rules.SignalHeard](s, "T1") {
 		if heard.Body.Dialect == signalbox.DialectExit {
 			t.Errorf("heard %+v", heard)
+		}
+	}
+}
+
+// A critic that rejects over its socket, and whose tests then submit a pass over the same one, has said nothing. Both are recorded.
+func TestContradictingExits(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: `
+on critic T1 attempt 1:
+    run env > T1.env
+    signal CHECKPOINT: {task}
+    wait for T1.continue
+`})
+	r := s.begin()
+	s.awaitCheckpoint("T1")
+	env := s.variables("T1.env")
+	submit := func(reason, notes string) error {
+		request := env.request(agentsocket.CallExit)
+		request.Exit = fmt.Appendf(nil, `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":%q,"notes":%q}`, reason, notes)
+		return agentsocket.Invoke(t.Context(), env["SIGNALBOX_SOCKET"], request, nil)
+	}
+	if err := errors.Join(submit("error", "a backdoor"), submit("error", "a backdoor")); err != nil {
+		t.Errorf("a signal and its repetition: %v", err)
+	}
+	wantRefused(t, submit("completed", "all is well"), signalbox.CodeFailed, "ambiguous: 'error' and 'completed' were submitted in one turn")
+	for range 3 { // which does not fill the ledger
+		wantRefused(t, submit("completed", "all is well"), signalbox.CodeFailed, "ambiguous")
+	}
+	refused := all[rules.SignalRefused](s, "T1")
+	var said []string
+	for _, r := range refused {
+		if r.Body.Said != signalbox.NameExit || r.Body.Reason != signalbox.ReasonAmbiguous || r.Session != env["SIGNALBOX_SESSION"] {
+			t.Errorf("refused %+v", r)
+		}
+		said = append(said, s.text(r.Body.Blob))
+	}
+	if len(said) != 2 || !strings.Contains(said[0], "a backdoor") || !strings.Contains(said[1], "all is well") {
+		t.Errorf("recorded %q", said)
+	}
+	s.write("project/T1.continue", "")
+	r.end()
+	for _, heard := range all[rules.SignalHeard](s, "T1") {
+		if heard.Body.Dialect == signalbox.DialectExit {
+			t.Errorf("heard %+v", heard)
+		}
+	}
+	unknown := only[rules.UnknownSignalRecovery](s, "T1")
+	if !strings.Contains(unknown.Body.Advice, "Several exit signals were submitted") {
+		t.Errorf("the turn: %+v", unknown.Body)
+	}
+}
+
+// Signals that would move the work alike, but say something else to the next reader, contradict each other, too.
+func TestSubmittedExitIsNotReplaced(t *testing.T) {
+	l := &listener{}
+	signal := func(notes string) *signalbox.ExitSignal {
+		return &signalbox.ExitSignal{ExitReason: signalbox.ExitBlocked, Notes: &notes}
+	}
+	for _, c := range []struct {
+		notes        string
+		contradicted bool
+	}{{"a backdoor", false}, {"a backdoor", false}, {"nothing to see", true}, {"a backdoor", true}} {
+		if _, running := l.submitExit(signal(c.notes), nil); !running || l.contradicted != c.contradicted || *l.submitted.signal.Notes != "a backdoor" {
+			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running, l.contradicted, *l.submitted.signal.Notes)
 		}
 	}
 }

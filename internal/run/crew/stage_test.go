@@ -385,8 +385,8 @@ func shortDelays() *delays {
 
 // startUntil returns a function for Options that starts a program, and returns when the program has written a text or has ended. The
 // limits of a program begin after that. So only a program that hangs after it wrote the text exceeds them, however slow the machine is.
-func startUntil(text string) func(process.Spec, func(process.ID) error) (*process.Process, error) {
-	return func(spec process.Spec, started func(process.ID) error) (*process.Process, error) {
+func startUntil(text string) func(process.Spec, func(process.ID) error) (program, error) {
+	return func(spec process.Spec, started func(process.ID) error) (program, error) {
 		w := &textWatcher{Writer: spec.Stdout, text: text, written: make(chan struct{})}
 		spec.Stdout = w
 		p, err := process.Start(spec, started)

@@ -10,6 +10,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
 )
 
 // Rework sends work back to its author with what the human wants. It stores a long text, so leave Body out.
@@ -69,6 +70,18 @@ type Change struct {
 	Known                 bool
 	Files                 []workspace.FileStat
 	Insertions, Deletions int
+	// Hidden is a notice about invisible characters in what it changes, "" if there are none.
+	Hidden string
+	// Steering are the files with which it changes what steers agents.
+	Steering []string
+}
+
+// AboutSteering says which files that steer agents are changed; "" if none is.
+func (c *Change) AboutSteering() string {
+	if len(c.Steering) == 0 {
+		return ""
+	}
+	return steeringIntro + text.JoinSome(c.Steering, maxNamed)
 }
 
 // ChangeOf returns what a work item changes. root is the folder of the project. Commits that only other machines have are obtained. With an error, what the ledger says
@@ -77,7 +90,7 @@ func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error
 	c := Change{Work: work}
 	b.Engine.View(func(s *rules.State) {
 		if w, known := s.Work(work); known && w.Task != nil {
-			c.Title, c.Commit, c.Base = w.Title, w.Task.Commit, w.Task.Base
+			c.Title, c.Commit, c.Base, c.Steering = w.Title, w.Task.Commit, w.Task.Base, w.Task.Steering
 		}
 	})
 	if c.Commit == "" || c.Base == "" {
@@ -86,6 +99,9 @@ func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error
 	err := Obtain(ctx, b, root, work, c.Commit, c.Base)
 	if err == nil {
 		c.Files, err = workspace.Stat(ctx, root, c.Base, c.Commit)
+	}
+	if err == nil {
+		c.Hidden, err = workspace.Hidden(ctx, root, c.Base, c.Commit)
 	}
 	c.Known = err == nil
 	for _, f := range c.Files {

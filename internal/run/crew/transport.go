@@ -314,7 +314,7 @@ func joinSome(files []string) string {
 // lastAuthor returns the epoch of the last lease under which an author had the work, 0 if none had it.
 func lastAuthor(w *rules.Work) uint64 {
 	for i := len(w.Past) - 1; i >= 0; i-- {
-		if role := w.Past[i].Role; role == signalbox.RoleDeveloper || role == signalbox.RoleRemediation {
+		if w.Past[i].Role.IsAuthor() {
 			return w.Past[i].Epoch
 		}
 	}

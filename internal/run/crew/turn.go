@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"signalbox"
@@ -17,6 +18,7 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/treeruns"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 	"signalbox/transcript"
@@ -31,6 +33,8 @@ type lastTurn struct {
 	parked      bool
 	// noResume means that a new session of the program must be started.
 	noResume bool
+	// steering are the files of the folder that are as on the base, and not as in the commit.
+	steering []string
 }
 
 // turn is the result of one run of an agent's program.
@@ -53,6 +57,8 @@ type turn struct {
 	output    signalbox.Hash
 	advice    string
 	remedy    string // what a person can do if the program cannot be started
+	// loginRefused are changes to the copy of the program's login that were not copied to the user's file.
+	loginRefused []string
 	// head and tail are the start and the end of the agent's own text.
 	head, tail string
 }
@@ -61,15 +67,20 @@ type turn struct {
 func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
 	name := s.agentName()
 	configured := s.crew.box.Config.AgentNamed(name)
-	command, err := CommandOf(configured)
+	command, err := commandFor(s.role, configured)
 	if err != nil {
 		return rules.Answer{}, nil, err
+	}
+	if ws.steer != nil { // before each turn: what the agent tries out can change files
+		if last.steering, err = ws.steer(ctx); err != nil {
+			return rules.Answer{}, nil, err
+		}
 	}
 	key := s.crew.newKey()
 	resumed := s.resumable(ctx, ws, name, command, last)
 	var prompt []byte
 	err = s.crew.box.Engine.WhenAvailable(ctx, func() (err error) {
-		prompt, s.told, err = s.crew.turnPrompt(ctx, s.role, s.work, ws.dir, key, last, resumed != "")
+		prompt, s.told, err = s.crew.turnPrompt(ctx, s.role, s.work, ws, key, last, resumed != "")
 		return err
 	})
 	if err != nil {
@@ -80,6 +91,8 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, err
 	}
 	contained := s.contain(name, configured, command, ws)
+	finish := sync.OnceFunc(func() { s.finish(name, contained) })
+	defer finish()
 	recorded, err := s.recordedPolicy(contained.Policy)
 	if err != nil {
 		return rules.Answer{}, nil, err
@@ -87,21 +100,28 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	if err := contained.Prepare(); err != nil {
 		return rules.Answer{}, nil, err
 	}
+	defer s.renewLogins(contained) // if the program does not start
 	started, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed, Format: command.Format})
 	if err != nil {
 		return rules.Answer{}, nil, asLeaseLost(err)
 	}
 	s.started = true
 	t, err := s.runProgram(ctx, command, key, agent.Values{
-		Prompt: prompt, Dir: ws.dir, Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model, Resume: resumed,
-		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt)),
+		Prompt: prompt, Dir: ws.dir, Start: s.startFolder(command, contained), Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model, Resume: resumed,
+		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt, ws)),
 	}, contained, remaining)
+	finish()
 	if err != nil {
 		if errors.Is(err, journal.ErrUnavailable) { // what the agent changed is kept, although its turn cannot be recorded
 			_, saveErr := ws.save(context.WithoutCancel(ctx), s.work+": changes of an interrupted agent")
 			err = errors.Join(err, saveErr)
 		}
 		return rules.Answer{}, nil, err
+	}
+	if left := leftBy(t.exit.Err); left != nil { // whatever the turn said, and whatever is in its working copy
+		ended := t.result()
+		s.unreported = &ended
+		return rules.Answer{}, nil, left
 	}
 	// Save before reporting, so that the work is there when others read that it is ready.
 	err = s.retry(ctx, workspace.NeedsAgent, func() (err error) {
@@ -141,17 +161,29 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 }
 
 // environment tells the agent, and the programs it starts, who it is.
-func (s *session) environment(attempt int) []string {
+func (s *session) environment(attempt int, ws *sessionWorkspace) []string {
 	all := []string{
 		"SIGNALBOX_SESSION=" + s.id, "SIGNALBOX_BOX=" + s.crew.box.Dir, "SIGNALBOX_ROLE=" + string(s.role),
 		"SIGNALBOX_SECRET=" + s.secret, "SIGNALBOX_WORK=" + s.work, fmt.Sprintf("SIGNALBOX_EPOCH=%d", s.epoch), fmt.Sprintf("SIGNALBOX_ATTEMPT=%d", attempt),
 		agentsocket.Variable + "=" + s.socket,
 		"GIT_NO_REPLACE_OBJECTS=1", // a reviewer's git shows the commits as they are
 	}
+	if ws.diff != "" {
+		all = append(all, DiffVariable+"="+ws.diff)
+	}
 	if copied := s.crew.box.Config.Team; copied != "" {
 		all = append(all, TeamVariable+"="+copied)
 	}
 	return all
+}
+
+// startFolder returns the folder in which a program that judges is started if that must not be its workspace: its home folder, which is new.
+// It is "" if the program can start in its workspace.
+func (s *session) startFolder(command agent.Command, contained *contain.Program) string {
+	if s.role.IsAuthor() || !command.Elsewhere {
+		return ""
+	}
+	return contained.Home()
 }
 
 // runProgram starts the program, listens to it, and returns when it has ended.
@@ -192,18 +224,17 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	measuring, stop := context.WithCancel(ctx)
 	defer stop()
 	sup.tooLarge = contained.WatchSize(measuring, s.crew.opts.delays.size)
+	contained.WatchLogins(measuring)
 	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model, thread: s.workItem().Task.Thread, env: spec.Env, contained: contained, began: began}
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
 	t.gaveUp, t.limit, t.cap = sup.gaveUp, sup.limit, sup.cap
 	t.exit = running.Wait()
-	if err := contained.RenewLogins(); err != nil {
-		s.crew.log.Warn("the login of an agent", "work", s.work, "error", err)
-	}
+	t.loginRefused = s.renewLogins(contained)
 	if sup.exceeded {
 		t.limit = s.exceededSize(contained)
 	}
 	t.lingered = sup.lingered && t.exit.Stopped
-	s.crew.owner.Remove(s.id)
+	s.crew.unregister(s.id, t.exit.Err)
 	t.took = time.Since(began)
 	if err := l.finish(ctx, t); err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
@@ -215,6 +246,15 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		t.cap = sup.meter.submit(t.used)
 	}
 	return t, nil
+}
+
+// renewLogins copies the tokens that a program has renewed to the user's logins. It returns what was not copied.
+func (s *session) renewLogins(contained *contain.Program) (refused []string) {
+	refused, err := contained.RenewLogins()
+	if err != nil {
+		s.crew.log.Warn("the login of an agent", "work", s.work, "error", err)
+	}
+	return refused
 }
 
 // budgetError is the subtype of the result of claude if it has used what it may.
@@ -232,17 +272,26 @@ func (s *session) recordInterruption(t *turn) error {
 // result returns what the rules record of the turn.
 func (t *turn) result() rules.Turn {
 	return rules.Turn{Exit: t.exit.Code, Output: t.output, Bytes: t.listener.bytes, Spent: t.used.spent, InputTokens: t.used.input, OutputTokens: t.used.output, Commit: t.commit,
-		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread}
+		Estimated: t.used.estimated, Model: t.used.model, Thread: t.used.thread, LoginRefused: t.loginRefused}
+}
+
+// finish removes what was only for one start of the agent's program. Recorded runs of trees are kept.
+func (s *session) finish(name string, contained *contain.Program) {
+	if !s.role.IsAuthor() {
+		if err := treeruns.Keep(s.crew.box.Dir, s.work, contain.AgentHome(string(s.role), name)); err != nil {
+			s.crew.log.Warn("cannot keep the recorded runs of trees", "work", s.work, "error", err)
+		}
+	}
+	if err := contained.Finish(); err != nil {
+		s.crew.log.Warn("cannot remove the home folder of an agent", "work", s.work, "error", err)
+	}
 }
 
 // startProgram starts the program. It retries a failure that may pass, such as too many open files.
-func (s *session) startProgram(ctx context.Context, spec process.Spec) (*process.Process, error) {
-	delays, start := s.crew.opts.delays.start, process.Start
-	if s.crew.opts.start != nil {
-		start = s.crew.opts.start
-	}
+func (s *session) startProgram(ctx context.Context, spec process.Spec) (program, error) {
+	delays := s.crew.opts.delays.start
 	for try := 0; ; try++ {
-		running, err := start(spec, func(id process.ID) error { return s.crew.owner.Add(s.id, id) })
+		running, err := s.crew.start(spec, func(id process.ID) error { return s.crew.owner.Add(s.id, id) })
 		if err == nil || signalbox.CodeOf(err) != 0 && !process.Transient(err) || try == len(delays) {
 			return running, err
 		}
@@ -423,7 +472,12 @@ func (t *turn) trouble() (agent.Trouble, string) {
 	if message = text.OneLine(message); message == "" && status == 0 {
 		return "", ""
 	}
-	return agent.Diagnose(format, status, message), message
+	trouble := agent.Diagnose(format, status, message)
+	if trouble == agent.TroubleServer && t.exit.Unreachable != "" {
+		// The program knows only that it got no answer.
+		message += " (" + text.OneLine(t.exit.Unreachable) + ")"
+	}
+	return trouble, message
 }
 
 // describeCrash describes a failure for people: the verdict that does not count because of it, and what the program said about it.

@@ -184,7 +184,7 @@ func TestStartIsRetried(t *testing.T) {
 	c.opts.delays.start = []time.Duration{1, 1, 1}
 	for _, transient := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
 		tries := 0
-		c.opts.start = func(process.Spec, func(process.ID) error) (*process.Process, error) {
+		c.opts.start = func(process.Spec, func(process.ID) error) (program, error) {
 			if tries++; tries < 4 {
 				return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("start true: %w", transient), Hint: "run fewer"}
 			}

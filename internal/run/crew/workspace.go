@@ -3,9 +3,12 @@ package crew
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
 
@@ -20,8 +23,13 @@ type sessionWorkspace struct {
 	// commit is what the task's own branch has when the session starts; "" if it has none, if the base was merged into it just now, or if the last author worked
 	// on another machine.
 	commit string
+	// diff is a file with the change that a reviewer judges; "" if it judges none.
+	diff string
 	// tooLarge reports that a previous agent left it larger than limits.tree.
 	tooLarge bool
+	// steer makes the files that steer agents those of the base, and returns those that differ from what the agent judges. It is nil for
+	// authors, and without a repository.
+	steer func(ctx context.Context) ([]string, error)
 }
 
 // newWorkspace returns a workspace whose changes are not saved.
@@ -105,7 +113,45 @@ func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, e
 	if err := s.crew.obtain(ctx, s.work, commit); err != nil {
 		return nil, err
 	}
-	return s.openScratch(ctx, commit)
+	ws, err := s.openScratch(ctx, commit, s.workItem())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.writeDiff(ctx, ws, commit); err != nil {
+		return nil, errors.Join(err, ws.close())
+	}
+	return ws, nil
+}
+
+// DiffVariable names the file with the change that a reviewer judges.
+const DiffVariable = "SIGNALBOX_DIFF"
+
+// writeDiff writes what a commit changes to a file beside the worktree. The reviewer's own git would obey the attributes of the commit,
+// which can hide changes.
+func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit string) (err error) {
+	base := s.workItem().Task.Base
+	if base == "" {
+		return nil
+	}
+	if err := s.crew.obtain(ctx, s.work, base); err != nil {
+		return err
+	}
+	// removeTemps finds it by the name of the session.
+	name, err := filepath.Abs(filepath.Join(s.crew.file(contain.TempFolder), s.id+".diff"))
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(name), 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	closeTree := ws.close
+	ws.diff, ws.close = name, func() error { return errors.Join(os.Remove(name), closeTree()) }
+	err = s.crew.project.Repo.Diff(ctx, file, base, commit, workspace.DiffOptions{})
+	return errors.Join(err, file.Close())
 }
 
 // errNoCommit is permanent: the branch must not be reviewed or merged instead, because its content is not known.
@@ -115,9 +161,14 @@ var errNoCommit = &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("t
 // openAdvisorWorkspace checks out what the asking task has committed, or else the base branch.
 func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
 	c := s.crew
-	commit, err := "", error(nil)
-	if asker := s.workItem().Task.Asker; asker != "" {
+	commit, err, about := "", error(nil), s.workItem()
+	if asker := about.Task.Asker; asker != "" {
 		commit, err = c.committed(ctx, asker)
+		c.box.Engine.View(func(s *rules.State) {
+			if w, known := s.Work(asker); known {
+				about = w
+			}
+		})
 	}
 	switch {
 	case err == nil && commit == "" && c.transport == nil:
@@ -128,7 +179,7 @@ func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, 
 	if err != nil {
 		return nil, err
 	}
-	return s.openScratch(ctx, commit)
+	return s.openScratch(ctx, commit, about)
 }
 
 // committed returns what a task has committed, "" if it has nothing.
@@ -144,17 +195,41 @@ func (c *Crew) committed(ctx context.Context, work string) (commit string, err e
 	return c.latest(ctx, w)
 }
 
-func (s *session) openScratch(ctx context.Context, commit string) (*sessionWorkspace, error) {
+// openScratch checks out a commit of a work item for an agent that judges it.
+func (s *session) openScratch(ctx context.Context, commit string, about *rules.Work) (*sessionWorkspace, error) {
+	base, err := s.steeringBase(ctx, commit, about)
+	if err != nil {
+		return nil, err
+	}
 	scratch, err := s.crew.project.Repo.OpenScratch(ctx, s.work, commit)
 	if err != nil {
 		return nil, err
 	}
 	ws := newWorkspace(scratch.Dir)
 	ws.close = scratch.Close
+	ws.steer = func(ctx context.Context) ([]string, error) {
+		shown, err := scratch.Steer(ctx, base)
+		if err == nil { // the human wants these, although git ignores them
+			_, err = s.copyInto(ctx, scratch.Dir)
+		}
+		return shown, err
+	}
 	if err := s.setupWorkspace(ctx, ws, nil); err != nil {
 		return nil, errors.Join(err, scratch.Close())
 	}
 	return ws, nil
+}
+
+// steeringBase returns the commit whose files steer the agent that judges a commit: the base that is recorded for it. What was not checked yet has none, so it
+// is the one that the work builds on now.
+func (s *session) steeringBase(ctx context.Context, commit string, about *rules.Work) (base string, err error) {
+	c := s.crew
+	if t := about.Task; t != nil && t.Commit == commit && t.Base != "" {
+		base = t.Base
+	} else if base, err = c.base(ctx); err == nil {
+		base, err = c.startOf(ctx, about.ID, base)
+	}
+	return base, err
 }
 
 // removeWorktree removes the worktree of completed work, and what its agents and checks have kept.

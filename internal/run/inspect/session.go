@@ -55,6 +55,8 @@ type Turn struct {
 	Unknown bool `json:"unknown,omitempty"`
 	// Failure is how the agent failed, "" if it did not.
 	Failure string `json:"failure,omitempty"`
+	// LoginRefused is what the program changed in its copy of the user's login and signalbox did not copy back.
+	LoginRefused []string `json:"login_refused,omitempty"`
 }
 
 // Signal is an accepted signal.
@@ -172,7 +174,7 @@ func (s *Session) add(e *signalbox.Event) {
 			spent.EstimatedTokens = spent.Tokens
 		}
 		turn.Ended, turn.Model, turn.Exit, turn.Output, turn.Bytes, turn.Usage = &e.Time, b.Model, b.Exit, b.Output, b.Bytes, usageOf(spent)
-		turn.Commit, turn.Interrupted, turn.Cap = b.Commit, b.Interrupted, b.Cap
+		turn.Commit, turn.Interrupted, turn.Cap, turn.LoginRefused = b.Commit, b.Interrupted, b.Cap, b.LoginRefused
 	case rules.TypeSignalHeard:
 		b := read[rules.SignalHeard](e)
 		turn.Signals = append(turn.Signals, Signal{b.Dialect, b.Signal, b.Offset})

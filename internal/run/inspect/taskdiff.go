@@ -23,6 +23,7 @@ type TaskDiff struct {
 	base     string // the commit of the base, "" if it is not known
 	working  bool
 	from, to string
+	steering []string
 }
 
 // OpenDiff finds out what to compare for the diff of a work item, or of its working copy. root is the folder of the project. Close the diff
@@ -46,8 +47,8 @@ func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, worki
 	}
 	if working {
 		d.from, err = d.workingBase(ctx)
-	} else {
-		d.from, d.to, err = d.commits(ctx)
+	} else if d.from, d.to, err = d.commits(ctx); err == nil {
+		d.steering, err = d.review.Steering(ctx, d.from, d.to)
 	}
 	if err != nil {
 		d.Close()
@@ -59,12 +60,63 @@ func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, worki
 // Close removes what the diff needed.
 func (d *TaskDiff) Close() { d.review.Close() }
 
-// Print prints the diff as git does. It is not escaped.
+// Commit returns the commit that the diff leads to, "" for that of a working copy.
+func (d *TaskDiff) Commit() string { return d.to }
+
+// Print prints the diff as git does, with what steers agents first, after a line that says so. It is not escaped.
 func (d *TaskDiff) Print(ctx context.Context, w io.Writer, o workspace.DiffOptions) error {
-	if d.working {
+	switch {
+	case d.working:
 		return d.explain(d.review.DiffWorking(ctx, w, d.details.ID, d.from, o))
+	case len(d.steering) == 0:
+		return d.review.Diff(ctx, w, d.from, d.to, o)
+	}
+	head := "# it changes files that steer agents: " + text.JoinSome(oneLines(d.steering), maxSteering) + "\n"
+	if _, err := io.WriteString(w, head); err != nil {
+		return err
+	}
+	if o.Stat || len(d.steering) > maxPaths {
+		return d.review.Diff(ctx, w, d.from, d.to, o)
+	}
+	if err := d.PrintSteering(ctx, w); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(w, "# the rest of the changes:\n"); err != nil {
+		return err
+	}
+	return d.review.Diff(ctx, w, d.from, d.to, workspace.DiffOptions{Without: d.steering})
+}
+
+// maxSteering is how many files that steer agents a diff names at its top, and maxPaths how many it
+// shows by themselves, because git gets them as arguments of many calls. With more, all is shown in one.
+const maxSteering, maxPaths = 50, 2000
+
+func oneLines(names []string) []string {
+	lines := make([]string, len(names))
+	for i, name := range names {
+		lines[i] = text.OneLine(name)
+	}
+	return lines
+}
+
+// PrintSteering prints the part of the diff that changes what steers agents, or all of it if it changes
+// very many such files. It is not escaped.
+func (d *TaskDiff) PrintSteering(ctx context.Context, w io.Writer) error {
+	if len(d.steering) == 0 {
+		return nil
+	}
+	var o workspace.DiffOptions
+	if len(d.steering) <= maxPaths {
+		o.Only = d.steering
 	}
 	return d.review.Diff(ctx, w, d.from, d.to, o)
+}
+
+// Hidden returns a notice about invisible characters in the diff, which belongs at its top; "" if there are none.
+func (d *TaskDiff) Hidden(ctx context.Context) (string, error) {
+	var scan text.DiffScan
+	err := d.Print(ctx, &scan, workspace.DiffOptions{})
+	return scan.Notice(), err
 }
 
 // obtain gets the commits to compare that only other machines have.
@@ -136,7 +188,7 @@ func (d *TaskDiff) NotSaved(ctx context.Context) string {
 	if len(files) == 1 {
 		verb = "is"
 	}
-	if t := d.details.Task; t != nil && t.Worker != nil && (t.Worker.Role == signalbox.RoleDeveloper || t.Worker.Role == signalbox.RoleRemediation) { // others work in copies
+	if t := d.details.Task; t != nil && t.Worker != nil && t.Worker.Role.IsAuthor() { // others work in copies
 		whose = "; " + text.WithArticle(t.Worker.Name()) + " is working on it"
 	}
 	return fmt.Sprintf("%s in the working copy of %s %s not saved%s: see signalbox diff %s --working", text.Count(len(files), "changed file"), d.details.ID, verb, whose, d.details.ID)

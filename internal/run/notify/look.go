@@ -30,13 +30,14 @@ type situation struct {
 	windowEnd time.Time
 	open      map[string]bool // the open questions
 	approvals map[string]string
+	steering  map[string]string         // what the human must know about those
 	requests  map[string]rules.Delivery // the work that waits until its pull request is merged
 	asked     []rules.Question          // the open questions, in order
 }
 
 func (s *Sender) situation() situation {
 	now := time.Now()
-	found := situation{open: map[string]bool{}, approvals: map[string]string{}, requests: map[string]rules.Delivery{}}
+	found := situation{open: map[string]bool{}, approvals: map[string]string{}, steering: map[string]string{}, requests: map[string]rules.Delivery{}}
 	s.box.Engine.View(func(state *rules.State) {
 		found.seq, found.status, found.windowEnd = state.Seq(), state.Status(now), state.WindowEnd(now)
 		for _, q := range state.Questions() {
@@ -48,7 +49,7 @@ func (s *Sender) situation() situation {
 		for _, work := range found.status.Approvals {
 			commit := ""
 			if w, known := state.Work(work); known && w.Task != nil {
-				commit = w.Task.Commit
+				commit, found.steering[work] = w.Task.Commit, crew.SteeringText(w)
 			}
 			found.approvals[work] = commit
 		}
@@ -179,6 +180,7 @@ func (s *Sender) addApprovals(now situation, requested map[string]uint64) {
 		if m.Text = work + " is ready to merge"; m.Commit != "" {
 			m.Text = fmt.Sprintf("%s is ready to merge: commit %.7s", work, m.Commit)
 		}
+		m.Text += line(now.steering[work], maxText)
 		s.add(m)
 	}
 	for work := range s.out.Approvals {

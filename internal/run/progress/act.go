@@ -120,7 +120,11 @@ func (s *screen) about(ctx context.Context, d decision) (about, commit string, e
 		if err != nil {
 			return "", "", fmt.Errorf("what the commit changes is not known: %w", err)
 		}
-		lines := append([]string{change.Title, fmt.Sprintf("commit %.12s", change.Commit), ""}, render.DiffStat(change, 72)...)
+		lines := []string{change.Title, fmt.Sprintf("commit %.12s", change.Commit)}
+		if steering := change.AboutSteering(); steering != "" {
+			lines = append(lines, steering)
+		}
+		lines = append(append(lines, ""), render.DiffStat(change, 72)...)
 		switch {
 		case !change.Known:
 			lines = append(lines, "the files that it changes are not known")

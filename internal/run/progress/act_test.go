@@ -59,7 +59,7 @@ func operate(t *testing.T) *operated {
 	o.signal(o.start(signalbox.RoleDeveloper), "divine_clarification", rules.SignalFields{Summary: "how many? " + hostileWords})
 	o.signal(o.start(signalbox.RoleDeveloper), "ready_for_review", rules.SignalFields{})
 	checks := o.dispatch(signalbox.RoleCI)
-	o.do(rules.ReportChecks{Session: checks.Session, Epoch: checks.Lease.Epoch, Commit: "c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1"})
+	o.do(rules.ReportChecks{Session: checks.Session, Epoch: checks.Lease.Epoch, Commit: "c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1c1", Steering: []string{"AGENTS.md"}})
 	o.signal(o.start(signalbox.RoleCritic), "review_passed", rules.SignalFields{})
 	o.signal(o.start(signalbox.RoleAuditor), "audit_passed", rules.SignalFields{})
 	s := screenOn(t, b, &lines{written: make(chan struct{}, 1)}, nil, "")
@@ -208,7 +208,7 @@ func TestApproveOnTheScreen(t *testing.T) {
 	o.types("tab")
 	o.shows("▸ press a to look at it and approve it")
 	o.types("a")
-	o.shows("approve the merge of T2", "commit c1c1c1c1c1", "y approve")
+	o.shows("approve the merge of T2", "commit c1c1c1c1c1", "it changes files that steer agents: AGENTS.md", "y approve")
 	o.types("z", "a", "q", "esc")
 	if len(o.view.questions) != 2 {
 		t.Fatal("another key approves")

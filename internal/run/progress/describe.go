@@ -157,8 +157,8 @@ func (d describer) verdict(e *signalbox.Event) (text, detail string) {
 	case rules.TypeConflictFound:
 		return d.conflict(e, as[rules.ConflictFound](e)), ""
 	case rules.TypeMergeRequested:
-		if p, ok := d.s.Policy(); ok && p.ApproveMerge {
-			return "ready to merge, needs your approval", crew.ApprovalCommands(e.Work)
+		if w, known := d.s.Work(e.Work); known && d.s.NeedsApproval(w) {
+			return "ready to merge, needs your approval" + crew.SteeringText(w), crew.ApprovalCommands(e.Work)
 		}
 	case rules.TypeMergeApproved:
 		if commit := as[rules.MergeApproved](e).Commit; commit != "" {

@@ -24,6 +24,10 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 	case rules.TypeAgentFailed:
 		b := as[rules.AgentFailed](e)
 		return string(b.Role) + " " + failed(rules.FailCause(b.Cause)) + times(b.Count), strings.ReplaceAll(b.Detail, "\n", "; ")
+	case rules.TypeAgentTurnEnded:
+		if refused := as[rules.AgentTurnEnded](e).LoginRefused; len(refused) > 0 {
+			return "the " + d.role(e) + " changed its copy of your login; not copied back", strings.Join(refused, ", ")
+		}
 	case rules.TypeRoleLimited:
 		b := as[rules.RoleLimited](e)
 		return waitsLine(string(b.Role), b.Until, d.zone), ""
@@ -89,6 +93,8 @@ func failed(cause rules.FailCause) string {
 		return "could not get a workspace"
 	case rules.FailSignals:
 		return "sent no valid signal"
+	case rules.FailProcesses:
+		return "left processes behind"
 	}
 	return "failed: " + string(cause)
 }
@@ -101,7 +107,7 @@ func routine(reason string) bool {
 		return true
 	}
 	switch rules.FailCause(reason) {
-	case rules.FailTimeout, rules.FailCrash, rules.FailStall, rules.FailStart, rules.FailWorkspace, rules.FailSignals:
+	case rules.FailTimeout, rules.FailCrash, rules.FailStall, rules.FailStart, rules.FailWorkspace, rules.FailSignals, rules.FailProcesses:
 		return true
 	}
 	_, signal := signalbox.LineSignalNamed(reason)

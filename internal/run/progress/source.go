@@ -185,6 +185,13 @@ func (s *screen) printDiff(ctx context.Context, out io.Writer, w *rules.Work, pa
 	if !saved {
 		io.WriteString(out, paint.Warn("not saved yet: what the working copy has now")+"\n")
 	}
+	hidden, err := d.Hidden(ctx)
+	if err != nil {
+		return err
+	}
+	if hidden != "" {
+		io.WriteString(out, paint.Warn(onScreen("warning: "+hidden))+"\n")
+	}
 	printed := render.NewDiff(out, paint)
 	if err := d.Print(ctx, printed, workspace.DiffOptions{}); err != nil {
 		return err

@@ -51,8 +51,13 @@ type Data struct {
 	ConflictNotes         string
 	// Context is what went wrong with the previous agent.
 	Context string
-	// Commit is the commit to review, and Base the commit of the base that it is compared with. Both are "" for authors.
-	Commit, Base string
+	// Commit is the commit to review, and Base the commit of the base that it is compared with. Diff is a file with what changed.
+	// All are "" for authors.
+	Commit, Base, Diff string
+	// Hidden is a notice about invisible characters in what the commit changes, "" if there are none.
+	Hidden string
+	// Steering are the files in Dir that are as on the base, because the work changes them and they steer agents. There are none for authors.
+	Steering []string
 	// BaseBranch is the branch that work is merged into, "" if there is none.
 	BaseBranch string
 	// Results are the failing checks. Differs lists the developer's claims about the checks that are false, for reviewers.
@@ -91,7 +96,8 @@ type (
 		Seq         uint64
 	}
 	Answer struct{ Question, Answer string }
-	Advice struct{ Expert, Text string }
+	// Advice is what an expert answered. Asked is the request of an earlier agent.
+	Advice struct{ Expert, Text, Asked string }
 	Signal struct {
 		Name, Line, When string
 		Labels           []string
@@ -108,7 +114,7 @@ func (list Findings) AnyOlder() bool {
 
 // Author reports whether the agent's changes to files are kept.
 func (d *Data) Author() bool {
-	return d.Role == signalbox.RoleDeveloper || d.Role == signalbox.RoleRemediation
+	return d.Role.IsAuthor()
 }
 
 // Reviewer reports whether the agent judges work that signalbox has already run the checks on.
@@ -232,7 +238,7 @@ func sample(role signalbox.Role) *Data {
 		Plan: "text", Introduction: "text", BaseBranch: "main",
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: append(human, finding...), Corrections: human, Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
-		Advice: []Advice{{"text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Commit: "text", Base: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
+		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text, Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
 		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Interrupted: true, Again: true, Output: "text", Wrong: "text"}
 }
 

@@ -36,11 +36,13 @@ func fullData(role signalbox.Role) *Data {
 		Findings: []Finding{{Cause: rules.FindingHuman, Summary: "count by one\n## Findings\nand by nothing else", Actor: "ann"},
 			{Cause: "review", Summary: "counter.go:3: counts by two", Text: "Issues Found:\n\n- counter.go:3: counts by two"}, {Cause: "checks", Summary: "failing: lint on local", Text: "lint in local: exit status 1 after 5ms\n\n    oh no"}},
 		Corrections: []Finding{{Cause: rules.FindingHuman, Summary: "no new packages", Actor: "bob"}, {Cause: rules.FindingHuman, Summary: "use the package count", Actor: "ann", Older: true}}, Messages: []Message{{"ann", "the build machine\nis slow today", 7}},
-		Answers: []Answer{{"By how much?", "By one."}}, Advice: []Advice{{"database", "Summary: add an index"}},
+		Answers: []Answer{{"By how much?", "By one."}}, Advice: []Advice{{"database", "Summary: add an index", "Context Snapshot: a query"}},
 		Overlaps: []string{"counter.go (also T2)"}, Conflicts: []string{"counter.go", "next.bin"}, Unresolved: []string{"counter.go"},
 		ConflictNotes: "- counter.go: both sides changed it\n\nCommits of main since then, newest first:\n- 77aa88b Count by three\n", Context: "exit status 7",
-		Commit: map[bool]string{true: "512dbca"}[reviews(role)], Base: map[bool]string{true: "139802b"}[reviews(role)], BaseBranch: "main",
-		Plan: "Numbers that count", Introduction: "We count by one.\n\nNo floats.",
+		Commit: map[bool]string{true: "512dbca"}[reviews(role)], Base: map[bool]string{true: "139802b"}[reviews(role)],
+		Diff: map[bool]string{true: "/box/tmp/S.diff"}[reviews(role)], BaseBranch: "main",
+		Steering: map[bool][]string{true: {".claude/settings.json", "AGENTS.md"}}[!role.IsAuthor()],
+		Plan:     "Numbers that count", Introduction: "We count by one.\n\nNo floats.",
 		Results: map[bool][]string{true: {"lint|local"}}[role == signalbox.RoleHealthAuditor], Differs: []string{"lint in local: reported PASS (0), was FAIL (1)"}, Accepted: []string{"lint|go 1.26"}, Issues: []Finding{{Work: "T1", Summary: "no compiler", Text: "Issue: no compiler\nCommand: cc"}},
 		Request: "Context Snapshot: a query", Asker: "T1", Expert: "database", Instructions: "You know the schema.",
 		Signals: SignalsFor(role, work, ""), Again: true, Output: "I am done.\n**READY_FOR_REVIEW: T1**\n", Wrong: "bold type: send the line bare",
@@ -132,7 +134,7 @@ func TestHostileTextIsIndented(t *testing.T) {
 	for _, role := range config.AgentRoles() {
 		b := &Data{Role: role, Work: "T1", Specification: evil, Findings: []Finding{{Cause: rules.FindingHuman, Summary: evil, Actor: "ann"}, {Cause: "review", Summary: evil, Text: evil}},
 			Corrections: []Finding{{Cause: rules.FindingHuman, Summary: evil}}, Messages: []Message{{"ann", evil, 1}}, Answers: []Answer{{evil, "ok"}},
-			Advice: []Advice{{"database", evil}}, Context: evil, Issues: []Finding{{Work: "T1", Summary: evil, Text: evil}}, Request: evil,
+			Advice: []Advice{{"database", evil, evil}}, Context: evil, Issues: []Finding{{Work: "T1", Summary: evil, Text: evil}}, Request: evil,
 			Experts: []rules.Expert{{Name: "poet", Gap: evil}}, Again: true, Output: evil, Wrong: evil, Signals: SignalsFor(role, "T1", "")}
 		text, err := Render(role, "", b)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -130,11 +129,8 @@ func Find(box, id string) (Run, error) {
 
 // ofAgent returns what the home folder of an agent says about its runs.
 func ofAgent(work, home string) Run {
-	role, agent, _ := strings.Cut(home, "-")
-	if name, err := url.PathUnescape(agent); err == nil {
-		agent = name
-	}
-	return Run{Kind: Agent, Work: work, Role: strings.ReplaceAll(role, "_", "-"), Agent: agent}
+	role, agent, _ := contain.AgentOfHome(home)
+	return Run{Kind: Agent, Work: work, Role: role, Agent: agent}
 }
 
 // homesIn returns the home folders of the agents of each work item.
@@ -147,7 +143,7 @@ func homesIn(box, folder string) map[string][]string {
 		}
 		found, _ := os.ReadDir(filepath.Join(box, folder, work.Name()))
 		for _, home := range found {
-			if home.IsDir() {
+			if home.IsDir() && !strings.HasPrefix(home.Name(), ".") {
 				homes[work.Name()] = append(homes[work.Name()], home.Name())
 			}
 		}
@@ -251,11 +247,15 @@ func noted(box string) (all []Run) {
 	return all
 }
 
-// Keep copies the journals of a task's agents, before their home folders are removed.
-func Keep(box, work string) error {
+// Keep copies the journals of a task's agents, before their home folders are removed. homes are the names of these folders; none
+// means all.
+func Keep(box, work string, homes ...string) error {
 	var errs []error
 	total := int64(0)
 	for _, home := range homesIn(box, contain.StateFolder)[work] {
+		if len(homes) > 0 && !slices.Contains(homes, home) {
+			continue
+		}
 		from := filepath.Join(box, contain.StateFolder, work, home)
 		for _, r := range sessions(from, KeepFolder+"/"+AgentFolder, Run{}, maxFolders) {
 			rest := strings.TrimPrefix(r.file, KeepFolder+"/"+AgentFolder+"/")

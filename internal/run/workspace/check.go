@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,22 +74,32 @@ type ChecksOptions struct {
 	// what this process may, with all of its environment but signalbox's own variables.
 	Contain func(check Check, environment Environment, session string) *contain.Program
 	// Register, if not nil, is called with the session and the identity of each check before it runs, so that the check can be
-	// found if this process is killed. The returned function, which may be nil, is called when the check has ended.
+	// found if this process is killed. The returned function, which may be nil, is called when the check and everything that it started have
+	// ended.
 	Register func(session string, id process.ID) (done func(), err error)
 	// Grace is the time between SIGTERM and SIGKILL when a check is ended because ctx is done; 0, and more than five seconds, mean five.
 	Grace time.Duration
 	// Started, if not nil, is called with a function that ends the check that was started, whatever time it was given to end before. What it
 	// returns is called when the check has ended.
 	Started func(stop func(grace time.Duration)) (ended func() bool)
+	// Start starts a check; nil means process.Start.
+	Start func(process.Spec, func(process.ID) error) (Running, error)
 	// SizePause is how often the size of what a check writes is looked at; zero means every ten seconds.
 	SizePause time.Duration
 	// Each, if not nil, is called after every check.
 	Each func(CheckResult)
 }
 
+// Running is a check that runs; *process.Process is one.
+type Running interface {
+	Wait() process.Exit
+	Stop(grace time.Duration)
+}
+
 // RunChecks runs each check in each of its environments in a folder, one after the other. A check that fails or times out is a
 // result, not an error; a check that cannot be started is an error. When ctx is done, the running check is ended with everything
-// it started, and the error is that of ctx. The results so far are always returned.
+// it started, and the error is that of ctx. If processes of a check do not end, the error is a *process.LeftError, whatever the check said.
+// The results so far are always returned.
 //
 // The environment of a check is what Contain returns, then that of the Environment, then Env.
 // Each check has a session of its own, even if Env sets one; processes that carry it are ended with the check.
@@ -99,6 +110,11 @@ func RunChecks(ctx context.Context, dir string, checks []Check, opts ChecksOptio
 	}
 	if opts.Register == nil {
 		opts.Register = func(string, process.ID) (func(), error) { return nil, nil }
+	}
+	if opts.Start == nil {
+		opts.Start = func(spec process.Spec, started func(process.ID) error) (Running, error) {
+			return process.Start(spec, started)
+		}
 	}
 	for _, check := range checks {
 		for _, environment := range environments {
@@ -135,19 +151,18 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	env := environment.environ(contained, opts.Env, session)
 	spec := process.Spec{Argv: environment.argv(dir, check.Command), Dir: dir, Env: env, Stdout: output, Stderr: output, Grace: checkGrace,
 		Sandbox: contained.Policy}
-	var done func()
+	done := func() {}
 	began := time.Now()
-	p, err := process.Start(spec, func(id process.ID) (err error) {
-		done, err = opts.Register(session, id)
+	p, err := opts.Start(spec, func(id process.ID) error {
+		registered, err := opts.Register(session, id)
+		if registered != nil {
+			done = registered
+		}
 		return err
 	})
 	if err != nil {
 		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, err)
 	}
-	if done != nil {
-		defer done()
-	}
-
 	var timedOut atomic.Bool
 	timer := time.AfterFunc(check.timeout(), func() {
 		timedOut.Store(true)
@@ -173,6 +188,14 @@ func runCheck(ctx context.Context, dir string, check Check, environment Environm
 	exit := p.Wait()
 	close(ended)
 	watching.Wait()
+	if left := (*process.LeftError)(nil); errors.As(exit.Err, &left) {
+		go func() {
+			<-left.Gone
+			done()
+		}()
+		return CheckResult{}, fmt.Errorf("check %s: %w", check.Name, left)
+	}
+	done()
 	if err := ctx.Err(); err != nil {
 		return CheckResult{}, err
 	}

@@ -54,9 +54,10 @@ func refusedToOverwrite(err error) bool {
 type version struct{ mode, hash string }
 
 const (
-	modeLink      = "120000"
-	modeSubmodule = "160000"
-	modeFolder    = "040000" // only for what is in a folder; git does not list folders
+	modeLink       = "120000"
+	modeSubmodule  = "160000"
+	modeExecutable = "100755"
+	modeFolder     = "040000" // only for what is in a folder; git does not list folders
 )
 
 // difference is a file that differs between two commits.

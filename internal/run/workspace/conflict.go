@@ -235,7 +235,7 @@ func (r *Repo) unresolved(ctx context.Context, e *ConflictError, commit string) 
 			found = append(found, path)
 		}
 	}
-	files, err := r.listTree(ctx, commit)
+	files, err := r.listTree(ctx, commit, "")
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type call struct {
 	args  []string
 	env   []string
 	stdin []byte
+	// empty is an empty folder that git takes for the worktree, so that it finds no attributes; "" means dir.
+	empty string
 	// input is read instead of stdin; such a call is not retried.
 	input io.Reader
 	// stdout receives the output instead of the caller; such a call is not retried.
@@ -142,7 +145,7 @@ func (r *Repo) runOnce(ctx context.Context, c call) (out, stderr string, err err
 	ours := filepath.Dir(c.dir) == r.folder
 	var stdout, stderrText bytes.Buffer
 	reader := &firstError{w: c.stdout}
-	in := git.Call{Worktree: c.dir, Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers, Network: c.network,
+	in := git.Call{Worktree: cmp.Or(c.empty, c.dir), NoAttributes: c.empty != "", Dir: gitDir, Args: c.args, Env: c.env, Ours: c.inWorktrees || ours, Helpers: c.helpers, Network: c.network,
 		Stdin: bytes.NewReader(c.stdin), Stdout: &stdout, Stderr: &stderrText}
 	if c.stdout != nil {
 		in.Stdout = reader

@@ -21,9 +21,10 @@ const (
 )
 
 // CommitText returns the text of a commit message: a title on one line, and a summary. Agents wrote both, so they are bounded, have no control
-// characters, cannot look like the trailers that follow, and cannot keep a forge from running its checks.
+// characters, cannot look like the trailers that follow, cannot keep a forge from running its checks, and cannot act on the forge: it is
+// also the text of pull requests.
 func CommitText(title, summary string) string {
-	message := withoutOrders(text.Shorten(text.OneLine(text.Visible(title)), maxSubject))
+	message := withoutOrders(text.Shorten(inert(text.Shorten(text.OneLine(text.Visible(title)), maxSubject)), maxSubject))
 	if body := commitBody(summary); body != "" {
 		message += "\n\n" + body
 	}
@@ -44,10 +45,37 @@ var orders = regexp.MustCompile(`(?i)\[([^\[\]\n]*\b(?:skip|no)(?:_|\b)[^\[\]\n]
 // withoutOrders returns text with round brackets around such words.
 func withoutOrders(s string) string { return orders.ReplaceAllString(s, "(${1}${2})") }
 
+// acting matches what a forge takes for more than text, in commits and in pull requests, in two parts between which a space makes it text:
+//   - references to issues, with which "Fixes #12" closes one: #12, owner/name#12, GH-12;
+//   - names of people and teams, who would be notified;
+//   - addresses, which can refer to issues too, and links and images;
+//   - HTML, and entities, which could stand for any of these characters;
+//   - commands at the start of a line, such as /merge.
+var acting = []*regexp.Regexp{
+	regexp.MustCompile(`(#)(\d)`),
+	regexp.MustCompile(`(?i)\b(GH-)(\d)`),
+	regexp.MustCompile(`(@)( ?)`),
+	regexp.MustCompile(`(:)(//)`),
+	regexp.MustCompile(`(?i)\b(www\.)(\S)`),
+	regexp.MustCompile(`(\])([(\[:])`),
+	regexp.MustCompile(`(<)([A-Za-z/!?])`),
+	regexp.MustCompile(`(&)(#?[A-Za-z0-9]+;)`),
+	regexp.MustCompile(`(?m)^([ \t>*+-]*/)([A-Za-z])`),
+}
+
+// inert returns text that no forge acts on. It stays readable.
+func inert(s string) string {
+	for _, pattern := range acting {
+		s = pattern.ReplaceAllString(s, "$1 $2")
+	}
+	return s
+}
+
 // commitBody returns text of an agent for a commit message. Special lines are indented.
 func commitBody(summary string) string {
 	summary = strings.ReplaceAll(strings.ReplaceAll(summary, "\r\n", "\n"), "\r", "\n")
 	summary = text.Shorten(strings.TrimSpace(text.Visible(summary)), maxSummary)
+	summary = text.Shorten(inert(summary), maxSummary)
 	summary = withoutOrders(summary)
 	var lines []string
 	for line := range strings.SplitSeq(summary, "\n") {

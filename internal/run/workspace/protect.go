@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -32,7 +31,7 @@ func (r *Repo) ProtectedEdits(ctx context.Context, base, commit string, p Protec
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.listTree(ctx, commit)
+	files, err := r.listTree(ctx, commit, "")
 	if err != nil {
 		return nil, err
 	}
@@ -223,9 +222,10 @@ func (r *Repo) compareTrees(ctx context.Context, from, to string) ([]*difference
 	return changes, nil
 }
 
-// listTree returns everything in a commit.
-func (r *Repo) listTree(ctx context.Context, commit string) (map[string]version, error) {
-	out, err := r.git(ctx, r.Root, "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit)
+// listTree returns everything in a commit. objects is where its objects are, "" for those of the project.
+func (r *Repo) listTree(ctx context.Context, commit, objects string) (map[string]version, error) {
+	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects),
+		args: []string{"ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit}})
 	if err != nil {
 		return nil, err
 	}
@@ -241,36 +241,49 @@ func (r *Repo) listTree(ctx context.Context, commit string) (map[string]version,
 
 // readLinks returns the targets of the symbolic links, relative to the top of the repository. Links to other places are omitted.
 func (r *Repo) readLinks(ctx context.Context, files map[string]version) (map[string]string, error) {
-	var names []string
-	var hashes bytes.Buffer
-	for name, v := range files {
+	var hashes []string
+	for _, v := range files {
 		if v.mode == modeLink {
-			names = append(names, name)
-			hashes.WriteString(v.hash + "\n")
+			hashes = append(hashes, v.hash)
 		}
 	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	out, err := r.run(ctx, call{dir: r.Root, stdin: hashes.Bytes(), args: []string{"cat-file", "--batch"}})
+	targets, err := r.readBlobs(ctx, "", hashes)
 	if err != nil {
 		return nil, err
 	}
 	links := map[string]string{}
-	for _, name := range names { // HASH blob SIZE, newline, content, newline
+	for name, v := range files {
+		if v.mode != modeLink {
+			continue
+		}
+		target := path.Join(path.Dir(name), targets[v.hash])
+		if !path.IsAbs(targets[v.hash]) && target != ".." && !strings.HasPrefix(target, "../") {
+			links[name] = target
+		}
+	}
+	return links, nil
+}
+
+// readBlobs returns the contents of objects by their hashes. objects is where they are, "" for those of the project.
+func (r *Repo) readBlobs(ctx context.Context, objects string, hashes []string) (map[string]string, error) {
+	if len(hashes) == 0 {
+		return nil, nil
+	}
+	out, err := r.run(ctx, call{dir: r.Root, env: withObjects(objects), stdin: []byte(strings.Join(hashes, "\n") + "\n"),
+		args: []string{"cat-file", "--batch"}})
+	if err != nil {
+		return nil, err
+	}
+	contents := map[string]string{}
+	for _, hash := range hashes { // HASH blob SIZE, newline, content, newline
 		about, rest, _ := strings.Cut(out, "\n")
-		fields := strings.Fields(about)
-		size, err := strconv.Atoi(fields[max(len(fields)-1, 0)])
+		size, err := strconv.Atoi(about[strings.LastIndex(about, " ")+1:])
 		if err != nil || size >= len(rest) {
 			return nil, fmt.Errorf("git cat-file: unexpected %q", about)
 		}
-		target := path.Join(path.Dir(name), rest[:size])
-		if !path.IsAbs(rest[:size]) && target != ".." && !strings.HasPrefix(target, "../") {
-			links[name] = target
-		}
-		out = rest[size+1:]
+		contents[hash], out = rest[:size], rest[size+1:]
 	}
-	return links, nil
+	return contents, nil
 }
 
 // maxAliases bounds the paths that links can make of one path, which is unlimited if links form a circle.

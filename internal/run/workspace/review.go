@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -39,25 +40,6 @@ func OpenReview(ctx context.Context, dir, folder string) (*Review, error) {
 // Close removes temporary files.
 func (v *Review) Close() { v.remove() }
 
-// DiffOptions are options for a diff.
-type DiffOptions struct {
-	// Stat lists the files with the number of changed lines instead.
-	Stat bool
-	// Width is the width of the list of files; 0 means 80.
-	Width int
-}
-
-func (o DiffOptions) args(command string) []string {
-	args := []string{command, "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty", "--find-renames"}
-	switch {
-	case o.Stat && o.Width > 0:
-		return append(args, fmt.Sprintf("--stat=%d", o.Width))
-	case o.Stat:
-		return append(args, "--stat")
-	}
-	return append(args, "--patch")
-}
-
 // Head returns the commit that is checked out in the person's own worktree.
 func (v *Review) Head(ctx context.Context) (string, error) {
 	out, err := v.repo.git(ctx, v.repo.Root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
@@ -75,8 +57,13 @@ func (v *Review) MergeBase(ctx context.Context, base, commit string) (string, er
 
 // Diff writes what changed from one commit to another.
 func (v *Review) Diff(ctx context.Context, w io.Writer, from, to string, o DiffOptions) error {
-	_, err := v.repo.run(ctx, call{dir: v.repo.Root, args: append(o.args("diff"), "--end-of-options", from+"^{commit}", to+"^{commit}", "--"), stdout: w}) // -- would not be a commit
-	return v.explain(err, to)
+	return v.explain(v.repo.Diff(ctx, w, from, to, o), to)
+}
+
+// Steering returns the files with which a commit changes what steers agents; see Repo.SteeringEdits.
+func (v *Review) Steering(ctx context.Context, from, to string) ([]string, error) {
+	files, err := v.repo.SteeringEdits(ctx, from, to)
+	return files, v.explain(err, to)
 }
 
 // explain names a commit that is not in the repository.
@@ -175,16 +162,11 @@ func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string
 	}
 	defer remove()
 	files := state.untracked[:min(len(state.untracked), maxNewFiles)]
-	if len(files) > 0 {
-		args := []string{"add", "--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul"}
-		// It stores an empty blob, elsewhere because looking must change nothing in the repository.
-		env := append([]string{"GIT_OBJECT_DIRECTORY=" + index.objects, "GIT_LITERAL_PATHSPECS=1"}, index.env...)
-		call := call{dir: index.dir, args: args, env: env, stdin: nulTerminated(files)}
-		if _, err := v.repo.run(ctx, call); err != nil {
-			return err
-		}
+	tree, err := v.stageAll(ctx, index, files)
+	if err != nil {
+		return err
 	}
-	if _, err := v.repo.run(ctx, call{dir: index.dir, args: append(o.args("diff"), "--end-of-options", from+"^{commit}", "--"), env: index.env, stdout: w}); err != nil {
+	if err := v.repo.diffTrees(ctx, w, from+"^{commit}", tree, index.objectsEnv, o); err != nil {
 		return v.explain(err, from)
 	}
 	if more := len(state.untracked) - len(files); more > 0 {
@@ -193,11 +175,31 @@ func (v *Review) DiffWorking(ctx context.Context, w io.Writer, task, from string
 	return err
 }
 
+// stageAll stores the files of a worktree as Save would, in the copy of its index, and returns the tree. newFiles are those that
+// git does not know yet.
+func (v *Review) stageAll(ctx context.Context, index copiedIndex, newFiles []string) (string, error) {
+	args := []string{"diff-files", "--name-only", "-z", "--ignore-submodules=dirty"}
+	changed, err := v.repo.run(ctx, call{dir: index.dir, args: args, env: index.env})
+	if err != nil {
+		return "", err
+	}
+	files := slices.DeleteFunc(append(strings.Split(changed, "\x00"), newFiles...), func(name string) bool {
+		return name == "" || strings.HasSuffix(name, "/") // a repository of its own
+	})
+	if err := v.repo.stage(ctx, index.dir, index.env, files); err != nil {
+		return "", err
+	}
+	tree, err := v.repo.run(ctx, call{dir: index.dir, args: []string{"write-tree"}, env: index.env})
+	return strings.TrimSpace(tree), err
+}
+
 // copiedIndex is a copy of the index of a worktree.
 type copiedIndex struct {
-	dir     string   // of the worktree
-	env     []string // in which git uses the copy
-	objects string   // a folder for objects that are not kept
+	dir string   // of the worktree
+	env []string // in which git uses the copy
+	// objectsEnv is the part of env with which git stores objects where they are not kept: looking must change nothing in the
+	// repository.
+	objectsEnv []string
 }
 
 // copyIndex copies the index of a task's worktree. In the copy no file is hidden from git, as an agent may have done in its own.
@@ -223,14 +225,16 @@ func (v *Review) copyIndex(ctx context.Context, task string) (c copiedIndex, rem
 	if err == nil {
 		err = os.WriteFile(filepath.Join(temp, "index"), content, 0o600)
 	}
-	c.objects = filepath.Join(temp, "objects")
+	objects := filepath.Join(temp, "objects")
 	if err == nil {
-		err = os.Mkdir(c.objects, 0o700)
+		err = os.Mkdir(objects, 0o700)
 	}
 	if err != nil {
 		return c, nil, err
 	}
-	c.env = []string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}
+	c.objectsEnv = []string{"GIT_OBJECT_DIRECTORY=" + objects,
+		"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(v.repo.common, "objects")}
+	c.env = append([]string{"GIT_INDEX_FILE=" + filepath.Join(temp, "index")}, c.objectsEnv...)
 	err = v.unhide(ctx, c)
 	return c, remove, err
 }

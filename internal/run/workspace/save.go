@@ -161,7 +161,7 @@ func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (
 	if strings.TrimSpace(message) == "" {
 		message = "Work on " + t.Task
 	}
-	if err := t.stage(ctx, state.files); err != nil {
+	if err := t.repo.stage(ctx, t.Dir, nil, state.files); err != nil {
 		return "", err
 	}
 	t.repo.step("added")
@@ -181,22 +181,24 @@ func (t *Tree) commitAll(ctx context.Context, state treeState, message string) (
 	return strings.TrimSpace(out), err
 }
 
-// stage updates the index to the files in the folder. It does not use git add, which looks into submodules.
-func (t *Tree) stage(ctx context.Context, files []string) error {
+// stage updates the index of a worktree to the files in the folder. It does not use git add, which looks into submodules.
+func (r *Repo) stage(ctx context.Context, dir string, env, files []string) error {
 	there, gone := []string(nil), []string(nil)
 	for _, name := range files {
-		if isBehindLink(t.Dir, name) || isMissing(t.Dir, name) {
+		if isBehindLink(dir, name) || isMissing(dir, name) {
 			gone = append(gone, name)
 		} else {
 			there = append(there, name)
 		}
 	}
 	if len(gone) > 0 { // first, because a link may have taken the place of their folder
-		if _, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(gone), args: []string{"update-index", "--force-remove", "-z", "--stdin"}}); err != nil {
+		args := []string{"update-index", "--force-remove", "-z", "--stdin"}
+		if _, err := r.run(ctx, call{dir: dir, stdin: nulTerminated(gone), args: args, env: env}); err != nil {
 			return err
 		}
 	}
-	_, err := t.repo.run(ctx, call{dir: t.Dir, stdin: nulTerminated(there), args: []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}})
+	args := []string{"update-index", "--add", "--remove", "--replace", "-z", "--stdin"}
+	_, err := r.run(ctx, call{dir: dir, stdin: nulTerminated(there), args: args, env: env})
 	return err
 }
 

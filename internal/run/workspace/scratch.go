@@ -30,8 +30,12 @@ const forgottenPrefix = "signalbox-forgotten-"
 type Scratch struct {
 	Dir string
 
-	repo *Repo
-	lock *heldLock // nil for a merge, which holds mergeLock
+	repo   *Repo
+	commit string
+	lock   *heldLock // nil for a merge, which holds mergeLock
+	// steering is what Steer found about base the last time.
+	base     string
+	steering *steeringChange
 }
 
 // OpenScratch checks out a commit in a temporary worktree. If the name is in use, it waits until that one is closed.
@@ -60,7 +64,7 @@ func (s *Scratch) Close() error {
 
 // checkOut checks out a commit in a new worktree of that name, replacing an old one. The caller holds the lock of the name.
 func (r *Repo) checkOut(ctx context.Context, name, commit string) (*Scratch, error) {
-	s := &Scratch{Dir: filepath.Join(r.folder, name), repo: r}
+	s := &Scratch{Dir: filepath.Join(r.folder, name), repo: r, commit: commit}
 	if err := r.removeTree(ctx, s.Dir); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"signalbox/internal/text"
 )
 
 // FileStat is how a commit changes a file.
@@ -38,6 +40,25 @@ func Stat(ctx context.Context, dir, base, commit string) ([]FileStat, error) {
 		return nil, err
 	}
 	return parseStat(out)
+}
+
+// Hidden returns a notice about characters that nobody would see in what a commit changes relative to its merge base with another commit, ""
+// if there are none.
+func Hidden(ctx context.Context, dir, base, commit string) (string, error) {
+	v, err := OpenReview(ctx, dir, dir)
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	from, err := v.MergeBase(ctx, base, commit)
+	if err != nil {
+		return "", err
+	}
+	var scan text.DiffScan
+	if err := v.Diff(ctx, &scan, from, commit, DiffOptions{}); err != nil {
+		return "", err
+	}
+	return scan.Notice(), nil
 }
 
 // parseStat parses the output of git diff-tree --numstat -z.

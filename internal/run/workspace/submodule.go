@@ -59,7 +59,7 @@ func (r *Repo) updateSubmodules(ctx context.Context, dir, gitDir, commit string)
 		return nil
 	}
 	u := &submoduleUpdate{repo: r, dir: dir, gitDir: gitDir, before: before}
-	if err := u.update(ctx, "", commit, filepath.Join(r.common, "modules"), ""); err != nil {
+	if err := u.walk(ctx, "", commit, filepath.Join(r.common, "modules"), "", u.update); err != nil {
 		return fmt.Errorf("put submodules into %s: %w", dir, err)
 	}
 	for _, old := range before {
@@ -84,9 +84,32 @@ type submoduleUpdate struct {
 	count       int
 }
 
-// update handles the submodules of a repository that is itself at a path in the worktree, "" for the project. objects is where its own
-// objects are, "" for those of the project, and modules where git keeps the clones of its submodules.
-func (u *submoduleUpdate) update(ctx context.Context, at, commit, modules, objects string) error {
+// update puts the files of a submodule into the worktree. It reports whether they are there.
+func (u *submoduleUpdate) update(ctx context.Context, s submodule) (bool, error) {
+	if s.Objects == "" {
+		u.repo.warn(fmt.Sprintf("the submodule %s is not in worktrees, because its commit %.12s is not on this machine: run git submodule update --init --recursive in %s",
+			s.Path, s.Commit, u.repo.Root))
+		return false, nil
+	}
+	s.Index = filepath.Join(u.gitDir, submodulesFile+"-"+strconv.Itoa(u.count))
+	if i := slices.IndexFunc(u.before, func(old submodule) bool { return old.Path == s.Path }); i >= 0 {
+		s.Index = u.before[i].Index
+	}
+	if err := u.checkOut(ctx, s); err != nil {
+		if ctx.Err() != nil {
+			return false, err
+		}
+		u.repo.warn(fmt.Sprintf("the submodule %s is not in worktrees: %v", s.Path, err)) // such as a partial clone, without its files
+		return false, nil
+	}
+	u.now = append(u.now, s)
+	return true, nil
+}
+
+// walk visits the submodules of a repository that is itself at a path in the worktree, "" for the project, and then those inside each of
+// them if visit returns true. Objects of one whose commit is not on this machine is "". objects is where the repository's own objects are, ""
+// for those of the project, and modules where git keeps the clones of its submodules.
+func (u *submoduleUpdate) walk(ctx context.Context, at, commit, modules, objects string, visit func(context.Context, submodule) (bool, error)) error {
 	links, err := u.links(ctx, commit, objects)
 	if err != nil || len(links) == 0 {
 		return err
@@ -99,26 +122,16 @@ func (u *submoduleUpdate) update(ctx context.Context, at, commit, modules, objec
 		if u.count++; u.count > maxSubmodules {
 			return fmt.Errorf("there are more than %d submodules", maxSubmodules)
 		}
-		full := path.Join(at, link.Path)
-		clone, found := u.findClone(ctx, full, filepath.Join(modules, filepath.FromSlash(names[link.Path])), names[link.Path], link.Commit)
-		if !found {
-			u.repo.warn(fmt.Sprintf("the submodule %s is not in worktrees, because its commit %.12s is not on this machine: run git submodule update --init --recursive in %s",
-				full, link.Commit, u.repo.Root))
-			continue
+		s := submodule{Path: path.Join(at, link.Path), Commit: link.Commit}
+		clone, found := u.findClone(ctx, s.Path, filepath.Join(modules, filepath.FromSlash(names[link.Path])), names[link.Path], link.Commit)
+		if found {
+			s.Objects = filepath.Join(clone, "objects")
 		}
-		s := submodule{Path: full, Commit: link.Commit, Objects: filepath.Join(clone, "objects"), Index: filepath.Join(u.gitDir, submodulesFile+"-"+strconv.Itoa(u.count))}
-		if i := slices.IndexFunc(u.before, func(old submodule) bool { return old.Path == full }); i >= 0 {
-			s.Index = u.before[i].Index
+		enter, err := visit(ctx, s)
+		if err == nil && enter && found {
+			err = u.walk(ctx, s.Path, s.Commit, filepath.Join(clone, "modules"), s.Objects, visit)
 		}
-		if err := u.checkOut(ctx, s); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			u.repo.warn(fmt.Sprintf("the submodule %s is not in worktrees: %v", full, err)) // such as a partial clone, without its files
-			continue
-		}
-		u.now = append(u.now, s)
-		if err := u.update(ctx, full, link.Commit, filepath.Join(clone, "modules"), s.Objects); err != nil {
+		if err != nil {
 			return err
 		}
 	}

@@ -238,7 +238,7 @@ func (r *machineReader) look(ctx context.Context, d *Dashboard) (machine, error)
 		if err != nil {
 			return m, err
 		}
-		m.Agents = append(m.Agents, explained)
+		m.Agents = append(m.Agents, explained...)
 	}
 	r.known = &m
 	return m, nil

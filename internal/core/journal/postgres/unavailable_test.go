@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"signalbox"
@@ -262,6 +264,42 @@ func TestConnectionsAreReset(t *testing.T) {
 	p.Reset()
 	if head, err := j.Head(t.Context()); head != seq || err != nil {
 		t.Errorf("head %d, %v; want %d", head, err, seq)
+	}
+}
+
+// A server that is stopped after it has stored an append may end the connection with a fatal error instead of an answer. The append is
+// stored exactly once, and is not reported as a conflict with itself.
+func TestFatalErrorAfterTheCommit(t *testing.T) {
+	p, address := through(t, shared.Need(t))
+	j, err := Open(t.Context(), address, Options{Schema: newSchema(), Create: true, patience: time.Minute})
+	must(t, err)
+	defer j.Close()
+	fatal, err := (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01",
+		Message: "terminating connection due to administrator command"}).Encode(nil)
+	must(t, err)
+	for seq := uint64(1); seq <= 3; seq++ {
+		happened := p.ReplaceAnswer("{}", fatal) // the data of the events
+		if err := appendEvent(t, j, seq); err != nil {
+			t.Fatalf("event %d: %v", seq, err)
+		}
+		<-happened
+	}
+	if head, err := j.Head(t.Context()); head != 3 || err != nil {
+		t.Errorf("head %d, %v; want 3", head, err)
+	}
+}
+
+// Only an error after which the connection goes on means that nothing was stored.
+func TestNeverStored(t *testing.T) {
+	for severity, want := range map[string]bool{"ERROR": true, "FATAL": false, "PANIC": false, "": false} {
+		for name, err := range map[string]*pgconn.PgError{
+			"new server": {Severity: "FEHLER", SeverityUnlocalized: severity, Code: "57P01"},
+			"old server": {Severity: severity, Code: "57P01"},
+		} {
+			if got := neverStored(fmt.Errorf("append: %w", err)); got != want {
+				t.Errorf("%s, %q: %t", name, severity, got)
+			}
+		}
 	}
 }
 

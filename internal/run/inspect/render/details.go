@@ -52,6 +52,7 @@ func Details(out io.Writer, w *inspect.Details, o Options) error {
 		if err := p.sessions(w.Sessions); err != nil {
 			return err
 		}
+		p.logins(w.Sessions)
 	}
 	if err := p.matrix(w); err != nil {
 		return err
@@ -231,6 +232,18 @@ func (p *detailsPrinter) sessions(sessions []inspect.Session) error {
 	}
 	lines, _ := show.Columns(rows, p.o.Width, "EPOCH", "PHASE", "TO", "TOKENS", "FROM", "COST", "AGENT", "MACHINE", "ENDED")
 	return p.lines(lines)
+}
+
+// logins prints what programs changed in their copies of the user's logins.
+func (p *detailsPrinter) logins(sessions []inspect.Session) {
+	for _, s := range sessions {
+		for _, turn := range s.Turns {
+			if len(turn.LoginRefused) > 0 {
+				fmt.Fprintf(p.out, "\n%s, from the %s in epoch %d\n", loginRefused, s.Role, s.Epoch)
+				p.indented(strings.Join(turn.LoginRefused, "\n"))
+			}
+		}
+	}
 }
 
 // headOf returns what a finding comes from.

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/show"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -13,7 +14,11 @@ import (
 // maxStatFiles is how many files a diffstat lists.
 const maxStatFiles = 20
 
-// DiffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width columns.
+// maxHiddenLines is how many lines a notice about invisible characters may take.
+const maxHiddenLines = 12
+
+// DiffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width columns. A notice about invisible characters
+// comes first.
 func DiffStat(c crew.Change, width int) []string {
 	files := c.Files[:min(len(c.Files), maxStatFiles)]
 	if len(files) == 0 {
@@ -28,6 +33,9 @@ func DiffStat(c crew.Change, width int) []string {
 	digits := max(len(fmt.Sprint(most)), len("bin"))
 	room := max(width-longest-digits-5, 3) // one is for rounding up
 	var lines []string
+	if c.Hidden != "" {
+		lines = show.Wrap("warning: "+c.Hidden, width, maxHiddenLines)
+	}
 	for i, f := range files {
 		pad := strings.Repeat(" ", longest-utf8.RuneCountInString(names[i]))
 		if f.Binary {

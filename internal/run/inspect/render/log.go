@@ -391,6 +391,9 @@ func (l *Log) endTurn(turn *inspect.Turn) error {
 	return err
 }
 
+// loginRefused introduces what a program changed in its copy of the user's login.
+const loginRefused = "not copied back to your login"
+
 // Outcome returns how a turn ended, in words.
 func Outcome(t *inspect.Turn) string {
 	var parts []string
@@ -417,7 +420,11 @@ func Outcome(t *inspect.Turn) string {
 	if t.Usage.CostMicros > 0 {
 		parts = append(parts, show.Dollars(t.Usage.CostMicros))
 	}
-	return strings.Join(append(parts, show.Duration(time.Duration(t.Usage.Seconds*float64(time.Second)))), " · ")
+	parts = append(parts, show.Duration(time.Duration(t.Usage.Seconds*float64(time.Second))))
+	if len(t.LoginRefused) > 0 {
+		parts = append(parts, loginRefused+": "+strings.Join(t.LoginRefused, ", "))
+	}
+	return strings.Join(parts, " · ")
 }
 
 // signalName returns a signal as agents write it.

@@ -1,0 +1,244 @@
+package contain
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/internal/config"
+	"signalbox/internal/durable"
+	"signalbox/internal/process"
+	"signalbox/internal/sandbox"
+)
+
+// fillCache publishes a generation with one file in the Go cache.
+func fillCache(t *testing.T, c *Cache, text string) {
+	t.Helper()
+	from, err := c.Use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := c.begin(from)
+	from.Release()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(g.folder, ".cache/go-build")
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, text), []byte(text), 0o600), g.publish(), c.Sweep()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func generations(t *testing.T, c *Cache) (names []string) {
+	t.Helper()
+	all, err := os.ReadDir(c.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range all {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
+}
+
+// Whoever uses a generation keeps it until the end. A new one begins with the files of the last one, and does not share them.
+func TestCacheGenerations(t *testing.T) {
+	c := OpenCache(t.TempDir(), config.Default())
+	if g, err := c.Use(); g != nil || err != nil {
+		t.Fatalf("an empty cache: %v, %v", g, err)
+	}
+	fillCache(t, c, "one")
+	first, err := c.Use()
+	if err != nil || first == nil {
+		t.Fatal(first, err)
+	}
+	fillCache(t, c, "two")
+	second, err := c.Use()
+	if err != nil || second.folder == first.folder {
+		t.Fatal(second, err)
+	}
+	for _, name := range []string{"one", "two"} {
+		if _, err := os.Stat(filepath.Join(second.folder, ".cache/go-build", name)); err != nil {
+			t.Error(err)
+		}
+	}
+	old, new := filepath.Join(first.folder, ".cache/go-build/one"), filepath.Join(second.folder, ".cache/go-build/one")
+	if sameFile(old, new) {
+		t.Error("the generations share a file")
+	}
+	if got := generations(t, c); len(got) != 2 {
+		t.Errorf("one is used: %q", got)
+	}
+	// Go does not touch a file whose time is in the future, and the next generation knows when it was used.
+	info, err := os.Stat(new)
+	if err != nil || time.Until(info.ModTime()) < 24*time.Hour {
+		t.Errorf("%v, %v", info, err)
+	}
+	third, err := c.begin(second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err = os.Stat(filepath.Join(third.folder, ".cache/go-build/one"))
+	if err != nil || time.Since(info.ModTime()).Abs() > time.Hour {
+		t.Errorf("%v, %v", info, err)
+	}
+	third.Release()
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+	first.Release()
+	first.Release()
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if got := generations(t, c); len(got) != 1 || got[0] != filepath.Base(second.folder) {
+		t.Errorf("one is left: %q", got)
+	}
+	second.Release()
+
+	// A generation that was not published, because its process was killed, is removed. One that is being made is not.
+	killed, err := c.begin(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if got := generations(t, c); len(got) != 2 {
+		t.Errorf("one is being made: %q", got)
+	}
+	killed.lock.Close()
+	if err := c.Sweep(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(c.dir, "*")); len(left) != 3 { // current, the generation and its lock
+		t.Errorf("left: %q", left)
+	}
+	// A name without a generation is an empty cache.
+	if err := durable.Replace(filepath.Join(c.dir, currentFile), []byte("../../etc"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := c.Use(); g != nil || err != nil {
+		t.Errorf("a missing generation: %v, %v", g, err)
+	}
+}
+
+// A link that a command put in place of a folder of the cache is not followed, and nothing outside of the home folder gets into it.
+func TestCacheFollowsNoLinks(t *testing.T) {
+	box := t.TempDir()
+	c := OpenCache(box, config.Default())
+	secret := filepath.Join(t.TempDir(), "go-build")
+	home := filepath.Join(box, "home")
+	if err := errors.Join(os.MkdirAll(secret, 0o700), os.MkdirAll(home, 0o700), os.Symlink(filepath.Dir(secret), filepath.Join(home, ".cache")),
+		os.MkdirAll(filepath.Join(home, "go/pkg"), 0o700), os.Symlink(secret, filepath.Join(home, "go/pkg/mod"))); err != nil {
+		t.Fatal(err)
+	}
+	g, err := c.begin(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.move(home, g.folder); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.has(); len(got) != 0 {
+		t.Errorf("it has %q", got)
+	}
+	if _, err := os.Stat(secret); err != nil {
+		t.Error(err)
+	}
+	if err := g.publish(); err != nil {
+		t.Fatal(err)
+	}
+	if g, err := c.Use(); g != nil || err != nil {
+		t.Errorf("an empty generation was published: %v, %v", g, err)
+	}
+}
+
+// A folder that contains another one of the cache stands for both.
+func TestCacheFolders(t *testing.T) {
+	settings := config.Default()
+	settings.Cache = []string{".cache", ".m2/repository", "go/pkg/mod"}
+	if got := strings.Join(OpenCache(t.TempDir(), settings).folders, " "); got != ".cache .cargo/registry .m2/repository .npm/_cacache go/pkg/mod" {
+		t.Errorf("the folders are %q", got)
+	}
+}
+
+// A copy has the content, the modes, the times and the links of the original, shares no file with it, and has a limit.
+func TestCloneTree(t *testing.T) {
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
+	at := time.Unix(1_700_000_000, 0)
+	if err := errors.Join(os.MkdirAll(filepath.Join(from, "d/e"), 0o700), os.WriteFile(filepath.Join(from, "d/e/run"), []byte("text"), 0o700),
+		os.Symlink("/nowhere", filepath.Join(from, "link")), os.Chtimes(filepath.Join(from, "d/e/run"), at, at), os.Chmod(filepath.Join(from, "d/e"), 0o500)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(filepath.Join(from, "d/e"), 0o700) })
+	if err := cloneTree(from, to, 4); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(to, "d/e/run"))
+	if err != nil || info.Mode().Perm() != 0o700 || !info.ModTime().Equal(at) || sameFile(filepath.Join(from, "d/e/run"), filepath.Join(to, "d/e/run")) {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if target, err := os.Readlink(filepath.Join(to, "link")); target != "/nowhere" {
+		t.Error(target, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(to, "d/e/run")); string(text) != "text" {
+		t.Error(string(text), err)
+	}
+	if err := cloneTree(from, to+"2", 3); !errors.Is(err, errTooMuch) {
+		t.Errorf("more than the limit: %v", err)
+	}
+}
+
+// Where the system has layers, it shows the cache in the home folders of agents, which may have been there for long, and copies nothing.
+func TestAgentsGetTheCache(t *testing.T) {
+	m := newMachine(t, "")
+	m.Site.Cache = OpenCache(m.Box, m.Config)
+	fillCache(t, m.Site.Cache, "one")
+	for _, copies := range []bool{false, true} {
+		m.Site.Cache.Copy = copies
+		for _, role := range []string{"developer", "critic"} {
+			g, err := m.Site.Cache.Use()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := m.Agent(Agent{Name: "a", Config: config.Agent{Command: []string{"sh"}}, Role: role, Work: "T1", Dir: m.path("project/.signalbox/trees/T1"), Cache: g})
+			home := process.Getenv(p.Env, "HOME")
+			outside := filepath.Join(m.path("project"), "outside")
+			if err := errors.Join(os.MkdirAll(outside, 0o700), os.RemoveAll(home), os.MkdirAll(home, 0o700), os.Symlink(outside, filepath.Join(home, ".cache"))); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(home, ".cache/go-build/one"))
+			if layered := len(p.Policy.Layers) == 1 && slices.Equal(p.Policy.Layers[0].Only, []string{".cache/go-build"}); layered == (err == nil) || err == nil && string(text) != "one" {
+				t.Errorf("%s, copies %v: layers %+v, %q, %v", role, copies, p.Policy.Layers, text, err)
+			}
+			if copies && err != nil {
+				t.Errorf("%s: nothing is copied: %v", role, err)
+			}
+			if left, _ := os.ReadDir(outside); len(left) > 0 {
+				t.Errorf("%s: something was written through a link", role)
+			}
+			if layered := canLayer(m.path("project/.signalbox/tmp")) == nil; !copies && layered != (len(p.Policy.Layers) > 0) {
+				t.Errorf("the system has layers: %v", layered)
+			}
+			if err := p.Finish(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(home); (err == nil) != (role == "developer") {
+				t.Errorf("%s: its home folder afterwards: %v", role, err)
+			}
+			if p.Policy.Mode != sandbox.Enforce {
+				t.Error(p.Policy.Mode)
+			}
+		}
+	}
+}
