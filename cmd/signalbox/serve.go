@@ -11,6 +11,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"github.com/charmbracelet/x/term"
 
 	"signalbox"
 	"signalbox/internal/config"
@@ -30,7 +33,7 @@ import (
 
 type serveCommand struct {
 	boxFlag
-	Listen nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1; port 0 means any free port."`
+	Listen nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1, and without a port 7700; port 0 means any free port."`
 	webFlags
 }
 
@@ -40,9 +43,11 @@ const addressFile = "serve.address"
 // defaultPort is the port of serveCommand.Listen.
 const defaultPort = "7700"
 
-// webFlags are the flags for serving other machines.
+// webFlags are the flags for who can reach the server.
 type webFlags struct {
-	Hosts   []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
+	AnonymousRead bool `name:"anonymous-read" help:"Let everyone on this machine read the box without a login: other users, and agents too. Only on the loopback, and without --host."`
+
+	Hosts   []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated; the link to log in has the first one."`
 	TLSCert nonEmpty `name:"tls-cert" placeholder:"FILE" help:"The certificate, with its chain, in PEM. Default: a self-signed one if other machines can reach the server."`
 	TLSKey  nonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
 }
@@ -50,14 +55,17 @@ type webFlags struct {
 func (serveCommand) Help() string {
 	return `Serves the box over HTTP until you press Ctrl-C: a dashboard for people, and an API for programs at /api/v1, with its description at /api/v1/openapi.json and the events of the ledger as a stream at /api/v1/events. docs/dashboard.md and docs/api.md describe them. /metrics is for Prometheus, and /mcp serves the clients under mcp.clients in the configuration, if there are any.
 
-Everything that changes something needs a login or a token, even on the loopback, because the shell of an agent can reach it. The link that is printed logs a browser in, once; signalbox token link prints another one, and signalbox token create makes a token for a program. Reading needs one too if other machines can reach the server. Then the connection is also encrypted: with your certificate, or with a self-signed one whose fingerprint is printed.
+You need a login or a token, even on the loopback, because every user and every agent on this machine can reach it. The link that is printed logs a browser in, once; signalbox token link prints another one, and signalbox token create makes a token for a program. The link is printed on a terminal only, not into a file or a system log. With --anonymous-read, everyone on this machine can read without a login. /healthz, /readyz and the page /verify, which checks proofs, are open to everyone and tell nothing about the box.
+
+If other machines can reach the server, the connection is encrypted: with your certificate, or with a self-signed one whose fingerprint is printed.
 
 Examples:
 
     signalbox serve
     signalbox serve --listen 0.0.0.0:7700 --host box.example.com --tls-cert cert.pem --tls-key key.pem
     signalbox token link
-    curl http://127.0.0.1:7700/api/v1/status`
+    TOKEN=$(signalbox token create me --scope read)
+    curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7700/api/v1/status`
 }
 
 func (c *serveCommand) Run(p *program) error {
@@ -97,9 +105,17 @@ func (c *serveCommand) Run(p *program) error {
 	}
 }
 
+// withDefaultPort returns an address to listen on, with a port.
+func withDefaultPort(address string) string {
+	if address == "localhost" || net.ParseIP(address) != nil {
+		return net.JoinHostPort(address, defaultPort)
+	}
+	return address
+}
+
 // withPort returns an address to listen on with the port of one that was listened on, so that a server that is started again has the same one.
 func withPort(address string, listened net.Addr) string {
-	host, _, err := net.SplitHostPort(address)
+	host, _, err := net.SplitHostPort(withDefaultPort(address))
 	_, port, listenedErr := net.SplitHostPort(listened.String())
 	if err != nil || listenedErr != nil {
 		return address
@@ -124,7 +140,10 @@ type web struct {
 
 // openWeb listens for the box of the project in the folder root, and prints where. The caller closes the box. named is how the user named the box; f has its folder.
 func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string, named, f boxFlag, flags webFlags) (w *web, err error) {
-	host, port, loopback, err := splitAddress(address)
+	host, port, loopback, err := splitAddress(withDefaultPort(address))
+	if err == nil {
+		err = flags.check(loopback)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +173,6 @@ func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string,
 		oracle.Close()
 		return closeMCP()
 	}
-	// Callers under another name than a loopback one come through a proxy, from other machines.
-	public := loopback && len(hosts) == 0
 	publisher, err := publish.New(b, publish.Options{Getenv: p.getenv, Log: slog.New(warnings{p})})
 	if err != nil {
 		return nil, err
@@ -165,7 +182,7 @@ func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string,
 		API: api.Options{Root: root, Version: currentBuild().Version, ExitFlag: p.getenv(signalbox.ExitFlag),
 			Portfolio: func() *portfolio.Desk { return p.desk(dataFlag{}, f) }},
 		Oracle:  oracle,
-		Project: projectName(root), Hosts: hosts, PublicReads: public, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
+		Project: projectName(root), Hosts: hosts, AnonymousReads: flags.AnonymousRead, TLS: secure, MCP: mcp, Log: slog.New(warnings{p}),
 	})
 	if err != nil {
 		return nil, err
@@ -173,7 +190,7 @@ func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string,
 	if opened.listener, err = listenOn(ctx, address, host, port); err != nil {
 		return nil, err
 	}
-	if err := p.announce(ctx, b, opened.listener.Addr(), secure != nil, loopback); err != nil {
+	if err := p.announce(ctx, b, opened.listener.Addr(), host, flags, secure != nil); err != nil {
 		return nil, errors.Join(err, opened.listener.Close())
 	}
 	closeAll := opened.close
@@ -181,31 +198,89 @@ func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string,
 	return opened, nil
 }
 
-// announce says where a box is served, and prints a link to log in.
-func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, secure, loopback bool) error {
-	scheme, login := "http://", listens.String()
-	if secure {
-		scheme = "https://"
+// check refuses flags that do not fit each other.
+func (c *webFlags) check(loopback bool) error {
+	for _, name := range c.Hosts {
+		if net.ParseIP(name) == nil && (name == "" || strings.ContainsAny(name, ":/[]@?# ")) {
+			return &signalbox.Error{Code: signalbox.CodeUsage,
+				Err:  fmt.Errorf("--host %s is not a host name", name),
+				Hint: "write the name or the address alone, without https:// and without a port"}
+		}
 	}
+	// Callers under another name than a loopback one come through a proxy, from other machines.
+	if c.AnonymousRead && (!loopback || len(c.Hosts) > 0) {
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  errors.New("--anonymous-read is only for a server that other machines cannot reach"),
+			Hint: "leave it out, and give readers a token: signalbox token create NAME --scope read"}
+	}
+	return nil
+}
+
+// announce says where a box is served, and how to log in. host is the one that the server was told
+// to listen on.
+func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, host string,
+	flags webFlags, secure bool) error {
 	store := access.NewStore(b.Dir)
-	if _, port, err := net.SplitHostPort(login); err == nil && loopback {
+	_, port, err := net.SplitHostPort(listens.String())
+	if err != nil {
+		return err
+	}
+	ip := net.ParseIP(host)
+	serves, login := listens.String(), ""
+	switch {
+	case host == "localhost" || ip != nil && ip.IsLoopback():
+	case len(flags.Hosts) > 0:
+		serves = net.JoinHostPort(flags.Hosts[0], port)
+		login = serves
+	case ip == nil || !ip.IsUnspecified():
+		serves = net.JoinHostPort(host, port)
+		login = serves
+	}
+	if login == "" { // browsers on this machine have a name of their own
 		name, err := store.LoginHost(ctx)
 		if err != nil {
 			return err
 		}
 		login = net.JoinHostPort(name, port)
 	}
-	link, err := newLink(ctx, store, scheme+login, access.Operate)
+	scheme := "http://"
+	if secure {
+		scheme = "https://"
+	}
+	// signalbox token link reads it. If several servers serve the box, the last one counts.
+	file := filepath.Join(b.Dir, addressFile)
+	if err := durable.Replace(file, []byte(scheme+login+"\n"), 0o600); err != nil {
+		return err
+	}
+	serves = scheme + serves
+	p.notef("serving the dashboard at %s, and the API at %s%s", serves, serves, api.Prefix)
+	if flags.AnonymousRead {
+		p.notef("everyone on this machine can read the box without a login")
+	}
+	return p.announceLogin(ctx, b, store, scheme+login)
+}
+
+// announceLogin prints a link to log in if standard error is a terminal. A link is a password: it
+// must not get into a file or a system log, which others can read.
+func (p *program) announceLogin(ctx context.Context, b *box.Box, store *access.Store,
+	address string) error {
+	if p.quiet || !showsOnTerminal(p.stderr) {
+		p.notef("to log in, run this on a terminal: signalbox token link --box %s", b.Dir)
+		return nil
+	}
+	link, err := newLink(ctx, store, address, access.Operate)
 	if err != nil {
 		return err
 	}
-	// signalbox token link reads it. If several servers serve the box, the last one counts.
-	if err := durable.Replace(filepath.Join(b.Dir, addressFile), []byte(scheme+login+"\n"), 0o600); err != nil {
-		return err
-	}
-	p.notef("serving the dashboard at %s%s, and the API at %s%s%s", scheme, listens, scheme, listens, api.Prefix)
 	p.notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
 	return nil
+}
+
+// showsOnTerminal reports whether only the user of a terminal sees what is written to a stream.
+// isTerminal is not enough: the log of the kernel is a character device too.
+func showsOnTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(f.Fd())
 }
 
 // serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.

@@ -4,12 +4,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -99,7 +101,13 @@ func TestServe(t *testing.T) {
 	b := newTestBox(t)
 	url, notes, stop := b.serving("--listen", "127.0.0.1:0")
 	api := url + "/api/v1"
-	if status, body := fetch(t, http.DefaultClient, "GET", api+"/status", "", ""); status != 200 || !strings.Contains(body, `"events":1`) {
+	for _, path := range []string{"/", "/board", "/metrics", "/api/v1/status", "/api/v1/openapi.json"} {
+		if status, body := fetch(t, http.DefaultClient, "GET", url+path, "", ""); status != 401 || !strings.Contains(body, "signalbox token link") {
+			t.Errorf("%s without a token: %d %s", path, status, body)
+		}
+	}
+	token := strings.TrimSpace(b.must("token", "create", "robot", "--scope", "operate"))
+	if status, body := fetch(t, http.DefaultClient, "GET", api+"/status", token, ""); status != 200 || !strings.Contains(body, `"events":1`) {
 		t.Errorf("status: %d %s", status, body)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
@@ -107,25 +115,28 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", "", ""); status != 200 || !strings.Contains(body, "<h1>Board</h1>") {
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", token, ""); status != 200 || !strings.Contains(body, "<h1>Board</h1>") {
 		t.Errorf("board: %d %s", status, body)
 	}
 	const open = `{"work":"t1"}`
 	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", "", open); status != 401 {
 		t.Errorf("opened without a token: %d %s", status, body)
 	}
-	token := strings.TrimSpace(b.must("token", "create", "robot", "--scope", "operate"))
 	if status, body := fetch(t, http.DefaultClient, "POST", api+"/work", token, open); status != 200 {
 		t.Errorf("open: %d %s", status, body)
+	}
+	expired := strings.TrimSpace(b.must("token", "create", "old", "--scope", "operate", "--expires", "1ns"))
+	if status, body := fetch(t, http.DefaultClient, "GET", api+"/status", expired, ""); status != 401 || !strings.Contains(body, "the token old expired at 2") {
+		t.Errorf("read with an expired token: %d %s", status, body)
 	}
 	if tail := b.must("ledger", "tail"); !strings.Contains(tail, "robot") {
 		t.Errorf("the ledger does not name the token:\n%s", tail)
 	}
 	b.must("work", "open", "t2") // by another program
-	if status, body := fetch(t, http.DefaultClient, "GET", api+"/work/t2", "", ""); status != 200 {
+	if status, body := fetch(t, http.DefaultClient, "GET", api+"/work/t2", token, ""); status != 200 {
 		t.Errorf("work of another program: %d %s", status, body)
 	}
-	if status, body := fetch(t, http.DefaultClient, "GET", url+"/metrics", "", ""); status != 200 || !strings.Contains(body, "signalbox_work{phase=\"IMPLEMENTATION\"} 2\n") {
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/metrics", token, ""); status != 200 || !strings.Contains(body, "signalbox_work{phase=\"IMPLEMENTATION\"} 2\n") {
 		t.Errorf("metrics: %d %s", status, body)
 	}
 	if status, _ := fetch(t, http.DefaultClient, "POST", url+"/mcp", token, "{}"); status != 404 {
@@ -145,6 +156,9 @@ func TestServe(t *testing.T) {
 	if strings.Contains(notes.String(), token) {
 		t.Errorf("the token was printed:\n%s", notes)
 	}
+	if !strings.Contains(notes.String(), "signalbox token link --box "+b.dir+"\n") || strings.Contains(notes.String(), "sbx_") {
+		t.Errorf("how to log in, where there is no terminal:\n%s", notes)
+	}
 	p, out, stderr := b.program("token", "link")
 	if status := p.run(); status != 0 || !strings.Contains(out.String(), ".localhost:7700/login") || !strings.Contains(stderr.String(), "no server serves the box") {
 		t.Errorf("a link without a server: %d %s%s", status, out, stderr)
@@ -162,10 +176,86 @@ func TestServeFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer busy.Close()
-	for _, args := range [][]string{{"--listen", busy.Addr().String()}, {"--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "none.pem"}, {"--tls-cert", "none.pem"}, {"--listen", "nonsense"}} {
+	for _, args := range [][]string{{"--listen", busy.Addr().String()}, {"--listen", "127.0.0.1:0", "--host", "https://box.example"}, {"--listen", "127.0.0.1:0", "--host", "box.example:443"},
+		{"--anonymous-read", "--listen", "0.0.0.0:0"}, {"--anonymous-read", "--listen", "127.0.0.1:0", "--host", "box.example"}, {"--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "none.pem"}, {"--tls-cert", "none.pem"}, {"--listen", "nonsense"}} {
 		p, _, stderr := b.program(append([]string{"serve"}, args...)...)
 		if status := p.run(); status == 0 || !strings.Contains(stderr.String(), "hint: ") {
 			t.Errorf("%q: status %d: %s", args, status, stderr)
+		}
+	}
+}
+
+// TestServeAnonymousReads lets everyone on the machine read, but neither change anything nor make the server work hard.
+func TestServeAnonymousReads(t *testing.T) {
+	b := newTestBox(t)
+	url, notes, stop := b.serving("--listen", "127.0.0.1:0", "--anonymous-read")
+	for path, want := range map[string]int{"/": 200, "/metrics": 200, "/api/v1/status": 200, "/api/v1/ledger/verify": 401, "/portfolio": 401} {
+		if status, body := fetch(t, http.DefaultClient, "GET", url+path, "", ""); status != want {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+	}
+	if status, body := fetch(t, http.DefaultClient, "POST", url+"/api/v1/work", "", `{"work":"t1"}`); status != 401 {
+		t.Errorf("opened without a token: %d %s", status, body)
+	}
+	if status := stop(); status != 0 || !strings.Contains(notes.String(), "everyone on this machine can read the box without a login") {
+		t.Errorf("status %d: %s", status, notes)
+	}
+}
+
+// TestLinksLeadToTheServer logs in with the link for each way to listen, as a browser does that knows the name.
+func TestLinksLeadToTheServer(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		host string // a pattern
+	}{
+		{[]string{"--listen", "127.0.0.1:0"}, `http://box-[a-z2-7]{26}\.localhost`},
+		{[]string{"--listen", "127.0.0.1:0", "--host", "box.example"}, `http://box-[a-z2-7]{26}\.localhost`}, // the proxy has another port
+		{[]string{"--listen", "0.0.0.0:0", "--host", "box.example", "--host", "other.example"}, `https://box\.example`},
+		{[]string{"--listen", "0.0.0.0:0", "--host", "fd00::7"}, `https://\[fd00::7\]`},
+		{[]string{"--listen", "0.0.0.0:0"}, `https://box-[a-z2-7]{26}\.localhost`},
+	} {
+		b := newTestBox(t)
+		address, notes, stop := b.serving(test.args...)
+		_, port, err := net.SplitHostPort(address[strings.LastIndex(address, "/")+1:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := strings.TrimSpace(b.must("token", "link"))
+		parts := regexp.MustCompile(`^(` + test.host + `:` + port + `)/login\?link=(sbx_\S+)$`).FindStringSubmatch(link)
+		if parts == nil {
+			t.Errorf("%q: the link is %s, and the server at %s", test.args, link, address)
+			stop()
+			continue
+		}
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) { // whatever the name is
+					return (&net.Dialer{}).DialContext(ctx, network, "127.0.0.1:"+port)
+				}}}
+		if status, page := fetch(t, client, "GET", link, "", ""); status != 200 || !strings.Contains(page, "Log in on this device") {
+			t.Errorf("%q: the link: %d %s", test.args, status, page)
+		}
+		answer, err := client.PostForm(parts[1]+"/login", url.Values{"link": {parts[2]}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
+			t.Errorf("%q: logging in at %s: %s", test.args, parts[1], answer.Status)
+		} else if answer.Cookies()[0].Secure != strings.HasPrefix(link, "https:") {
+			t.Errorf("%q: the cookie is %s", test.args, answer.Cookies()[0])
+		}
+		if status := stop(); status != 0 {
+			t.Errorf("%q: status %d: %s", test.args, status, notes)
+		}
+	}
+}
+
+// TestAddressesWithoutAPort get the default port, like the address that serve has without --listen.
+func TestAddressesWithoutAPort(t *testing.T) {
+	for address, want := range map[string]string{"0.0.0.0": "0.0.0.0:7700", "::": "[::]:7700", "::1": "[::1]:7700", "localhost": "localhost:7700", "127.0.0.1:0": "127.0.0.1:0", ":1": ":1", "nonsense": "nonsense"} {
+		if got := withDefaultPort(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 	}
 }
@@ -265,7 +355,7 @@ func TestServeEncrypts(t *testing.T) {
 // TestDemoStays looks at the demo in the dashboard, during it and afterwards.
 func TestDemoStays(t *testing.T) {
 	served, stays := make(chan []string, 1), make(chan []string, 1)
-	notes := &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+), `), found: served}
+	notes := &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+), (?s:.*) signalbox token link --box (\S+)\n`), found: served}
 	moveTo(t.Setenv, t.TempDir())
 	demo := exec.CommandContext(t.Context(), "signalbox", "demo", "--stay", "--plain")
 	demo.Stderr = io.MultiWriter(notes, &lineWaiter{pattern: regexp.MustCompile(`the dashboard stays`), found: stays})
@@ -283,16 +373,22 @@ func TestDemoStays(t *testing.T) {
 			return nil
 		}
 	}
-	url := wait(served)[1]
-	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", "", ""); status != 200 || !strings.Contains(body, "calc") {
+	at := wait(served)
+	url := at[1]
+	created, err := exec.CommandContext(t.Context(), "signalbox", "token", "create", "me", "--scope", "read", "--box", at[2]).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strings.TrimSpace(string(created))
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/board", token, ""); status != 200 || !strings.Contains(body, "calc") {
 		t.Errorf("the board during the demo: %d %s", status, body)
 	}
 	wait(stays)
-	if status, body := fetch(t, http.DefaultClient, "GET", url+"/api/v1/status", "", ""); status != 200 || !strings.Contains(body, `"standing":"complete"`) {
+	if status, body := fetch(t, http.DefaultClient, "GET", url+"/api/v1/status", token, ""); status != 200 || !strings.Contains(body, `"standing":"complete"`) {
 		t.Errorf("the status after the demo: %d %s", status, body)
 	}
 	for _, page := range []string{"/work/T2", "/work/T2/diff", "/work/T2/log", "/run", "/cost", "/crew", "/ledger"} {
-		if status, body := fetch(t, http.DefaultClient, "GET", url+page, "", ""); status != 200 {
+		if status, body := fetch(t, http.DefaultClient, "GET", url+page, token, ""); status != 200 {
 			t.Errorf("%s: %d %s", page, status, body)
 		}
 	}

@@ -32,7 +32,7 @@ func (tokenCommands) Help() string {
     operate     also open and claim work, pause, resume, cancel and retry
     session:ID  renew, release and end one session, and nothing else
 
-The name of a token is the actor on the ledger. Only a digest of it is stored, in the box.
+A token is valid for 90 days unless --expires says otherwise. Its name is the actor on the ledger. Only a digest of it is stored, in the box.
 
 Examples:
 
@@ -44,14 +44,33 @@ Examples:
 
 type tokenCreateCommand struct {
 	boxFlag
-	Name    string        `arg:"" help:"A name for the token, which is its actor on the ledger."`
-	Scope   string        `required:"" help:"What it allows: read, answer, operate, or session:ID."`
-	Expires time.Duration `placeholder:"D" help:"How long it is valid, such as 720h. Default: until it is revoked."`
-	JSON    bool          `name:"json" help:"Print one JSON object."`
+	Name    string   `arg:"" help:"A name for the token, which is its actor on the ledger."`
+	Scope   string   `required:"" help:"What it allows: read, answer, operate, or session:ID."`
+	Expires lifetime `placeholder:"D" default:"2160h" help:"How long it is valid, such as 720h, or never: until you revoke it. Default: 2160h, which is 90 days."`
+	JSON    bool     `name:"json" help:"Print one JSON object."`
+}
+
+// lifetime is how long a token is valid; 0 means until it is revoked.
+type lifetime time.Duration
+
+// never is the lifetime of a token that does not expire.
+const never = "never"
+
+func (l *lifetime) UnmarshalText(text []byte) error {
+	if string(text) == never {
+		*l = 0
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	if err != nil || d <= 0 {
+		return fmt.Errorf("'%s' is neither a duration such as 720h nor %s", text, never)
+	}
+	*l = lifetime(d)
+	return nil
 }
 
 func (tokenCreateCommand) Help() string {
-	return `Creates a token and prints it. It is not stored, so it cannot be shown again.
+	return `Creates a token and prints it. It is not stored, so it cannot be shown again. When it has expired, requests with it are refused with a message that says so, and you can create another one with its name.
 
 Examples:
 
@@ -162,12 +181,9 @@ func (c *tokenCreateCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if c.Expires < 0 {
-		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--expires is %s", c.Expires), Hint: "a duration such as 720h"}
-	}
 	t := access.Token{Name: c.Name, Kind: access.KindToken, Scope: scope, Created: time.Now().UTC().Truncate(time.Second)}
 	if c.Expires > 0 {
-		t.Expires = t.Created.Add(c.Expires)
+		t.Expires = t.Created.Add(time.Duration(c.Expires))
 	}
 	secret, err := store.Create(context.Background(), t)
 	if err != nil {
@@ -231,9 +247,12 @@ func (c *tokenListCommand) Run(p *program) error {
 	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tKIND\tSCOPE\tCREATED\tEXPIRES")
 	for _, t := range tokens {
-		expires := "never"
+		expires := never
 		if !t.Expires.IsZero() {
 			expires = t.Expires.Format(time.DateTime)
+		}
+		if t.Expired(time.Now()) {
+			expires += " (expired)"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Kind, t.Scope, t.Created.Format(time.DateTime), expires)
 	}

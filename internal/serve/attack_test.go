@@ -69,7 +69,6 @@ func newTarget(t *testing.T, opts Options) *target {
 	if s.token, err = access.NewStore(dir).Create(t.Context(), access.Token{Name: "robot", Kind: access.KindToken, Scope: access.Operate, Created: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	opts.PublicReads = true
 	opts.API.ExitFlag = "true"
 	opts.Log = slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug - 4}))
 	server, err := New(b, opts)
@@ -147,7 +146,7 @@ func (s *target) serves() {
 
 // TestSlowClients has clients that send or read as slowly as they can. Each loses its connection in time, and none delays others.
 func TestSlowClients(t *testing.T) {
-	s := newTarget(t, Options{})
+	s := newTarget(t, Options{AnonymousReads: true})
 	for i := range 100 { // a stream that is longer than the buffers of the system
 		s.do(rules.OpenWork{Work: fmt.Sprintf("long-%d", i), Title: strings.Repeat("long ", 800), Actor: "ann"})
 	}
@@ -213,7 +212,7 @@ func (s *target) do(c rules.Command) rules.Answer {
 // TestManyConnections opens more connections and streams than the server allows.
 func TestManyConnections(t *testing.T) {
 	const limit = 20
-	s := newTarget(t, Options{MaxConnections: limit, API: api.Options{MaxStreams: 2, MaxPublicStreams: 3}})
+	s := newTarget(t, Options{AnonymousReads: true, MaxConnections: limit, API: api.Options{MaxStreams: 2, MaxPublicStreams: 3}})
 	var idle []net.Conn
 	for range 3 * limit {
 		conn := s.dial(s.get("/healthz") + "\r\n")
@@ -262,7 +261,7 @@ func TestManyConnections(t *testing.T) {
 
 // TestSlowReadersWithoutAToken have all slots for readers without a token. One with a token gets its answer, and HEAD has the length of a blob.
 func TestSlowReadersWithoutAToken(t *testing.T) {
-	s := newTarget(t, Options{})
+	s := newTarget(t, Options{AnonymousReads: true})
 	blob, err := s.box.Engine.PutBlob(t.Context(), io.LimitReader(zeros{}, 4<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +303,12 @@ func TestHeadOfBlob(t *testing.T) {
 	if err != nil || damaged != 1 {
 		t.Fatalf("%d files: %v", damaged, err)
 	}
-	answer, err := http.Head("http://" + s.address + "/api/v1/blobs/" + blob.String())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, "http://"+s.address+"/api/v1/blobs/"+blob.String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.token)
+	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,13 +351,13 @@ func TestRefusedRequests(t *testing.T) {
 		status []int // one of these; 0 means that the connection is closed without an answer
 	}{
 		"another host":                      {host(open(evil, isJSON), "evil.example"), []int{403}},
-		"another host reads":                {host(s.get("/api/v1/status")+"\r\n", "evil.example:7700"), []int{403}},
-		"another host reads the board":      {host(s.get("/board")+"\r\n", "evil.example"), []int{403}},
-		"another host reads the document":   {host(s.get("/api/v1/openapi.json")+"\r\n", "evil.example"), []int{403}},
-		"another host follows":              {host(s.get("/api/v1/events")+"\r\n", "evil.example"), []int{403}},
-		"another host reads the metrics":    {host(s.get("/metrics")+"\r\n", "evil.example"), []int{403}},
-		"a host that ends in a known one":   {host(s.get("/api/v1/status")+"\r\n", "evil-localhost"), []int{403}},
-		"a host that begins with one":       {host(s.get("/api/v1/status")+"\r\n", "localhost.evil.example"), []int{403}},
+		"another host reads":                {host(s.get("/api/v1/status", s.bearer())+"\r\n", "evil.example:7700"), []int{403}},
+		"another host reads the board":      {host(s.get("/board", s.bearer())+"\r\n", "evil.example"), []int{403}},
+		"another host reads the document":   {host(s.get("/api/v1/openapi.json", s.bearer())+"\r\n", "evil.example"), []int{403}},
+		"another host follows":              {host(s.get("/api/v1/events", s.bearer())+"\r\n", "evil.example"), []int{403}},
+		"another host reads the metrics":    {host(s.get("/metrics", s.bearer())+"\r\n", "evil.example"), []int{403}},
+		"a host that ends in a known one":   {host(s.get("/api/v1/status", s.bearer())+"\r\n", "evil-localhost"), []int{403}},
+		"a host that begins with one":       {host(s.get("/api/v1/status", s.bearer())+"\r\n", "localhost.evil.example"), []int{403}},
 		"an empty host":                     {host(s.get("/api/v1/status")+"\r\n", ""), []int{400, 403}},
 		"another host in the request line":  {s.get("http://evil.example/api/v1/status") + "\r\n", []int{403}},
 		"no host":                           {"GET /api/v1/status HTTP/1.1\r\n\r\n", []int{400}},
@@ -365,7 +369,7 @@ func TestRefusedRequests(t *testing.T) {
 		"another scheme":                    {open(evil, isJSON, "Origin: file://"+s.address), []int{403}},
 		"another site":                      {open(evil, isJSON, "Sec-Fetch-Site: cross-site"), []int{403}},
 		"another site of the same owner":    {open(evil, isJSON, "Sec-Fetch-Site: same-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"), []int{403}},
-		"another site reads":                {s.get("/api/v1/status", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors") + "\r\n", []int{403}},
+		"another site reads":                {s.get("/api/v1/status", s.bearer(), "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors") + "\r\n", []int{403}},
 		"a form of another site":            {open("work=evil", "Content-Type: application/x-www-form-urlencoded", "Origin: http://evil.example", "Sec-Fetch-Site: cross-site"), []int{403}},
 		"a form":                            {open("work=evil", "Content-Type: application/x-www-form-urlencoded"), []int{415}},
 		"JSON as plain text":                {open(evil, "Content-Type: text/plain"), []int{415}},
@@ -390,19 +394,19 @@ func TestRefusedRequests(t *testing.T) {
 		"a form that is too large":          {s.request("POST", "/login", "Content-Type: application/x-www-form-urlencoded", "Content-Length: 1048576") + "\r\nlink=" + strings.Repeat("x", 1<<20-5), []int{400, 413}},
 		"a length that is too large":        {s.request("POST", "/api/v1/work", s.bearer(), isJSON, "Content-Length: 9223372036854775808") + "\r\n", []int{400}},
 		"an enormous length":                {s.request("POST", "/api/v1/work", isJSON, "Content-Length: 9223372036854775807") + "\r\n", []int{401}},
-		"the folder above":                  {s.get("/static/../../../../etc/passwd") + "\r\n", []int{307, 400, 404}},
-		"the folder above, encoded":         {s.get("/static/%2e%2e/%2e%2e/etc/passwd") + "\r\n", []int{307, 400, 404}},
-		"the folder above, encoded twice":   {s.get("/static/%252e%252e%252fetc%252fpasswd") + "\r\n", []int{404}},
-		"the folder above, with slashes":    {s.get("/static/..%2f..%2fetc%2fpasswd") + "\r\n", []int{307, 400, 404}},
-		"the folder above, with backslash":  {s.get(`/static/..\..\etc\passwd`) + "\r\n", []int{400, 404}},
-		"the folder above, other backslash": {s.get("/static/..%5c..%5cetc%5cpasswd") + "\r\n", []int{400, 404}},
-		"a zero byte":                       {s.get("/static/style.css%00.html") + "\r\n", []int{400, 404}},
-		"a bare zero byte":                  {s.get("/static/style.css\x00") + "\r\n", []int{400, 404}},
-		"a folder of files":                 {s.get("/static/") + "\r\n", []int{403, 404}},
-		"a blob above":                      {s.get("/api/v1/blobs/..%2f..%2ftokens.json") + "\r\n", []int{400, 404}},
-		"work above":                        {s.get("/api/v1/work/..%2f..%2ftokens.json/log") + "\r\n", []int{400, 404}},
-		"a page of work above":              {s.get("/work/..%2f..%2ftokens.json") + "\r\n", []int{400, 404}},
-		"a broken escape":                   {s.get("/api/v1/work/%zz") + "\r\n", []int{400}},
+		"the folder above":                  {s.get("/static/../../../../etc/passwd", s.bearer()) + "\r\n", []int{307, 400, 404}},
+		"the folder above, encoded":         {s.get("/static/%2e%2e/%2e%2e/etc/passwd", s.bearer()) + "\r\n", []int{307, 400, 404}},
+		"the folder above, encoded twice":   {s.get("/static/%252e%252e%252fetc%252fpasswd", s.bearer()) + "\r\n", []int{404}},
+		"the folder above, with slashes":    {s.get("/static/..%2f..%2fetc%2fpasswd", s.bearer()) + "\r\n", []int{307, 400, 404}},
+		"the folder above, with backslash":  {s.get(`/static/..\..\etc\passwd`, s.bearer()) + "\r\n", []int{400, 404}},
+		"the folder above, other backslash": {s.get("/static/..%5c..%5cetc%5cpasswd", s.bearer()) + "\r\n", []int{400, 404}},
+		"a zero byte":                       {s.get("/static/style.css%00.html", s.bearer()) + "\r\n", []int{400, 404}},
+		"a bare zero byte":                  {s.get("/static/style.css\x00", s.bearer()) + "\r\n", []int{400, 404}},
+		"a folder of files":                 {s.get("/static/", s.bearer()) + "\r\n", []int{403, 404}},
+		"a blob above":                      {s.get("/api/v1/blobs/..%2f..%2ftokens.json", s.bearer()) + "\r\n", []int{400, 404}},
+		"work above":                        {s.get("/api/v1/work/..%2f..%2ftokens.json/log", s.bearer()) + "\r\n", []int{400, 404}},
+		"a page of work above":              {s.get("/work/..%2f..%2ftokens.json", s.bearer()) + "\r\n", []int{400, 404}},
+		"a broken escape":                   {s.get("/api/v1/work/%zz", s.bearer()) + "\r\n", []int{400}},
 		"two lengths":                       {open(evil, isJSON, "Content-Length: 3"), []int{400}},
 		"a negative length":                 {s.request("POST", "/api/v1/work", s.bearer(), isJSON, "Content-Length: -1") + "\r\n" + evil, []int{400}},
 		"a length with a sign":              {s.request("POST", "/api/v1/work", s.bearer(), isJSON, "Content-Length: +15") + "\r\n" + evil, []int{400}},
@@ -433,8 +437,8 @@ func TestRefusedRequests(t *testing.T) {
 		})
 	}
 	for name, sends := range map[string]string{
-		"a web socket": s.get("/api/v1/events", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="),
-		"HTTP/2":       s.get("/api/v1/events", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"),
+		"a web socket": s.get("/api/v1/events", s.bearer(), "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="),
+		"HTTP/2":       s.get("/api/v1/events", s.bearer(), "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"),
 	} {
 		if status := s.status(s.dial(sends + "\r\n")); status != http.StatusOK { // the same answer as without it
 			t.Errorf("%s: status %d", name, status)
@@ -486,7 +490,7 @@ func TestSmuggledRequests(t *testing.T) {
 
 // TestMemoryOfAttacks has many clients send large bodies that are refused, and read nothing of streams. The server keeps little of it.
 func TestMemoryOfAttacks(t *testing.T) {
-	s := newTarget(t, Options{})
+	s := newTarget(t, Options{AnonymousReads: true})
 	for i := range 500 {
 		s.do(rules.OpenWork{Work: fmt.Sprintf("long-%d", i), Title: strings.Repeat("long ", 800), Actor: "ann"})
 	}

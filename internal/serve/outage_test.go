@@ -100,7 +100,7 @@ func TestServerSurvivesAnOutage(t *testing.T) {
 	if b.Engine, err = engine.Open(t.Context(), broken, nil); err != nil {
 		t.Fatal(err)
 	}
-	server, err := New(b, Options{PublicReads: true})
+	server, err := New(b, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,8 +46,8 @@ type Options struct {
 	Project string
 	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names.
 	Hosts []string
-	// PublicReads allows reading without a token. Use it only for a listener on loopback.
-	PublicReads bool
+	// AnonymousReads allows reading without a token. Use it only for a listener on loopback.
+	AnonymousReads bool
 	// TLS has the certificate; nil means that the connection is not encrypted.
 	TLS *tls.Config
 	// MCP serves MCP at /mcp; nil means that it is not served.
@@ -89,7 +89,7 @@ func New(b *box.Box, opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard := access.NewGuard(store, &access.Options{Hosts: opts.Hosts, PublicReads: opts.PublicReads, Box: b.ID(), LoginHost: host, Now: opts.API.Now})
+	guard := access.NewGuard(store, &access.Options{Hosts: opts.Hosts, AnonymousReads: opts.AnonymousReads, Box: b.ID(), LoginHost: host, Now: opts.API.Now})
 	a, err := api.New(b, guard, s.hub, &opts.API)
 	if err != nil {
 		return nil, err
@@ -150,6 +150,18 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
+// strictTransport tells browsers that came over TLS to come back over TLS only (HSTS). Names below
+// localhost are left out: a browser would apply it to every port, and so to other programs on the
+// user's machine, and to this one when it is served there without TLS.
+func strictTransport(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && !access.IsLocalName(r.Host) {
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 func answerText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -183,7 +195,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		background.Go(func() { s.opts.Publish(ctx) })
 	}
 	limited := newLimitedListener(l, s.opts.MaxConnections)
-	server := &http.Server{Handler: s.mux, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+	server := &http.Server{Handler: strictTransport(s.mux), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		TLSConfig: s.opts.TLS, ConnState: limited.setState, BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(s.opts.Log.Handler(), slog.LevelDebug)}
 	stopped := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

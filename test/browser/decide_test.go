@@ -5,16 +5,17 @@ import (
 	"testing"
 )
 
-// TestDecide logs in with the link that the server prints, answers a question, sends a task back with a comment on a line of its diff, and approves
+// TestDecide logs in with a link, answers a question, sends a task back with a comment on a line of its diff, and approves
 // it when it is better. The agents get the words.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, demoScene())
 	p := newTab(t, s)
 	p.open("/")
-	if p.is(`document.querySelector("form")`) {
-		t.Error("a visitor has forms")
+	if got := p.text("main"); p.is(`document.querySelector("form")`) || !strings.Contains(got, "signalbox token link") {
+		t.Errorf("a visitor sees %s", got)
 	}
+	p.noFaults(t, "401 (Unauthorized)")
 	link := strings.TrimPrefix(s.link, s.url)
 	p.open(link)
 	p.click("main button")

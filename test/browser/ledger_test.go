@@ -29,7 +29,7 @@ func TestVerifyTheLedger(t *testing.T) {
 // TestEventKeys moves between events with the arrow keys, and not while something is typed.
 func TestEventKeys(t *testing.T) {
 	t.Parallel()
-	p := newTab(t, onSharedStage(t))
+	p := loggedIn(t, onSharedStage(t))
 	p.open("/ledger/30")
 	p.leaving(chromedp.KeyEvent(kb.ArrowRight))
 	if got := p.text("h1"); !strings.HasPrefix(got, "Event 31 ") {
@@ -45,7 +45,7 @@ func TestEventKeys(t *testing.T) {
 // TestSearchForm fills in the form, and follows a result to its event.
 func TestSearchForm(t *testing.T) {
 	t.Parallel()
-	p := newTab(t, onSharedStage(t))
+	p := loggedIn(t, onSharedStage(t))
 	p.open("/ledger")
 	p.eachClick(".search summary")
 	p.fill("#text", "What is the PRODUCT")
@@ -99,16 +99,17 @@ func TestCheckAProof(t *testing.T) {
 		return path
 	}
 	proof, key := s.must(t, "ledger", "prove", "1"), s.must(t, "ledger", "key")
-	downloaded := newTab(t, s)
-	downloaded.open("/ledger/1")
-	if got := eval[string](downloaded, `fetch(document.querySelector("a[download]").href).then((a) => a.text())`); got != proof {
+	reader, visitor := loggedIn(t, s), newTab(t, s)
+	reader.open("/ledger/1")
+	if got := eval[string](reader, `fetch(document.querySelector("a[download]").href).then((a) => a.text())`); got != proof {
 		t.Errorf("the page offers another proof than ledger prove:\n%s\n%s", got, proof)
 	}
 	changed := strings.Replace(proof, `"type": "BoxOpened"`, `"type": "BoxClosed"`, 1)
 	saved := func() string { // as browsers save a page with its files
-		page := eval[string](downloaded, `fetch("/verify").then((a) => a.text())`)
+		visitor.open("/verify")
+		page := eval[string](visitor, `fetch("/verify").then((a) => a.text())`)
 		for _, name := range []string{"style.css", "ledger.css", "verify.js"} {
-			write(name, eval[string](downloaded, `fetch("/static/`+name+`").then((a) => a.text())`))
+			write(name, eval[string](visitor, `fetch("/static/`+name+`").then((a) => a.text())`))
 		}
 		return write("verify.html", strings.ReplaceAll(page, "/static/", "./"))
 	}()

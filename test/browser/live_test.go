@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -9,7 +10,7 @@ import (
 func TestLive(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, demoScene())
-	board, inbox := newTab(t, s), loggedIn(t, s)
+	board, inbox := loggedIn(t, s), loggedIn(t, s)
 	const isLive = `document.getElementById("live").textContent.includes("live")`
 	board.open("/board")
 	board.until(isLive)
@@ -71,4 +72,13 @@ func TestLive(t *testing.T) {
 	}
 	s.must(t, "pause", "T6")
 	board.until(`document.getElementById("task-T6").textContent.includes("paused")`)
+
+	// A login that has ended does not show anything more, and the page says so.
+	name := strings.TrimPrefix(board.text("footer button"), "Log out ")
+	s.must(t, "token", "revoke", name)
+	s.must(t, "resume", "T6") // the stream ends with the next event
+	board.until(`document.getElementById("live").textContent.includes("logged out")`)
+	if !board.is(`document.getElementById("task-T6").textContent.includes("paused")`) {
+		t.Error("the board has changed for somebody who is logged out")
+	}
 }

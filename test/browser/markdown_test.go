@@ -17,7 +17,7 @@ const markdownSample = "# Title\n\nText with *emphasis*, **bold** and `code`,\na
 
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
-	p := newTab(t, onSharedStage(t))
+	p := loggedIn(t, onSharedStage(t))
 	p.open("/oracle")
 	const link = ` rel="noopener noreferrer nofollow" target="_blank">`
 	for text, want := range map[string]string{
@@ -48,15 +48,15 @@ func TestMarkdown(t *testing.T) {
 		"a|b|c\n-|-":                   "<p>a|b|c\n-|-</p>",
 		"a   \n*b*  \n`c`\\\nd \ne  f": "<p>a<br><em>b</em><br><code>c</code><br>d \ne  f</p>",
 		strings.Repeat("`", 33) + "a" + strings.Repeat("`", 33): "<p>" + strings.Repeat("`", 33) + "a" + strings.Repeat("`", 33) + "</p>",
-		"* * *\n---":                                  "<hr><hr>",
-		"[x](https://a.example/b)":                    `<p><a href="https://a.example/b"` + link + `x</a> <span class="target">(https://a.example/b)</span></p>`,
-		"<https://a.example/>":                        `<p><a href="https://a.example/"` + link + `https://a.example/</a></p>`,
-		"(https://a.example/x).":                      `<p>(<a href="https://a.example/x"` + link + `https://a.example/x</a>).</p>`,
-		"[https://good.example](https://bad.example)": `<p><a href="https://bad.example"` + link + `https://good.example</a> <span class="target">(https://bad.example)</span></p>`,
-		"[x](javascript:alert(1)) [y](/z)":            `<p>x <span class="target">(javascript:alert(1))</span> y <span class="target">(/z)</span></p>`,
-		"![a](https://a.example/i.png)":               `<p><span class="target">image: </span><a href="https://a.example/i.png"` + link + `a</a> <span class="target">(https://a.example/i.png)</span></p>`,
-		"<b>x</b> &lt; &amp;":                         "<p>&lt;b&gt;x&lt;/b&gt; &amp;lt; &amp;amp;</p>",
-		"a\u202eb\x1b[31m\u200bc \u200d":              `<p>a\u{202e}b\u{1b}[31m\u{200b}c ` + "\u200d</p>",
+		"* * *\n---":                                       "<hr><hr>",
+		"[x](https://a.example/b)":                         `<p><a href="https://a.example/b"` + link + `x</a> <span class="target">(https://a.example/b)</span></p>`,
+		"<https://a.example/>":                             `<p><a href="https://a.example/"` + link + `https://a.example/</a></p>`,
+		"(https://a.example/x).":                           `<p>(<a href="https://a.example/x"` + link + `https://a.example/x</a>).</p>`,
+		"[https://good.example](https://bad.example)":      `<p><a href="https://bad.example"` + link + `https://good.example</a> <span class="target">(https://bad.example)</span></p>`,
+		"[x](javascript:alert(1)) [y](/z)":                 `<p>x <span class="target">(javascript:alert(1))</span> y <span class="target">(/z)</span></p>`,
+		"![a](https://a.example/i.png)":                    `<p><span class="target">image: </span><a href="https://a.example/i.png"` + link + `a</a> <span class="target">(https://a.example/i.png)</span></p>`,
+		"<b>x</b> &lt; &amp;":                              "<p>&lt;b&gt;x&lt;/b&gt; &amp;lt; &amp;amp;</p>",
+		"a\u202eb\x1b[31m\u200bc \u200d\u3164\u2800\ufe0f": `<p>a\u{202e}b\u{1b}[31m\u{200b}c \u{200d}\u{3164}\u{2800}\u{fe0f}</p>`,
 	} {
 		if got := p.markdownOf(text); got != want {
 			t.Errorf("%q:\n%s\nwant\n%s", text, got, want)

@@ -10,8 +10,8 @@ var pages = []struct {
 	name, path string
 	// fails means that the page itself is an error.
 	fails bool
-	// private means that a visitor is asked to log in.
-	private bool
+	// open means that a visitor sees it, and is not asked to log in.
+	open bool
 	// calm means that the page has nothing that changes.
 	calm bool
 }{
@@ -28,7 +28,7 @@ var pages = []struct {
 	{name: "event", path: "/ledger/30", calm: true},
 	{name: "first event", path: "/ledger/1", calm: true},
 	{name: "verification", path: "/ledger/verify"},
-	{name: "check a proof", path: "/verify", calm: true},
+	{name: "check a proof", path: "/verify", calm: true, open: true},
 	{name: "task", path: "/work/T3"},
 	{name: "approval", path: "/work/T5"},
 	{name: "completed", path: "/work/T2"},
@@ -37,17 +37,17 @@ var pages = []struct {
 	{name: "log", path: "/work/T3/log"},
 	{name: "raw log", path: "/work/T3/log?raw=1&session=0&turn=0&at=0"},
 	{name: "no log", path: "/work/T6/log"},
-	{name: "portfolio", path: "/portfolio", calm: true, private: true},
-	{name: "harvest on a day", path: "/portfolio?as_of=2026-03-20&sort_by=loss_pct&no_wash_sale_check=on", calm: true, private: true},
-	{name: "position", path: "/portfolio/SLV", calm: true, private: true},
-	{name: "position in two accounts", path: "/portfolio/VOO", calm: true, private: true},
-	{name: "position without rules", path: "/portfolio/MSFT", calm: true, private: true},
-	{name: "trees", path: "/trees", private: true},
-	{name: "tree", path: "/trees/oracle", private: true},
-	{name: "run of a tree", path: "/trees/{run}", private: true},
-	{name: "tick of a tree", path: "/trees/{run}?tick=2", calm: true, private: true},
-	{name: "login", path: "/login", calm: true},
-	{name: "login link", path: "/login?link=sbx_x", calm: true},
+	{name: "portfolio", path: "/portfolio", calm: true},
+	{name: "harvest on a day", path: "/portfolio?as_of=2026-03-20&sort_by=loss_pct&no_wash_sale_check=on", calm: true},
+	{name: "position", path: "/portfolio/SLV", calm: true},
+	{name: "position in two accounts", path: "/portfolio/VOO", calm: true},
+	{name: "position without rules", path: "/portfolio/MSFT", calm: true},
+	{name: "trees", path: "/trees"},
+	{name: "tree", path: "/trees/oracle"},
+	{name: "run of a tree", path: "/trees/{run}"},
+	{name: "tick of a tree", path: "/trees/{run}?tick=2", calm: true},
+	{name: "login", path: "/login", calm: true, open: true},
+	{name: "login link", path: "/login?link=sbx_x", calm: true, open: true},
 	{name: "error", path: "/work/T99", fails: true, calm: true},
 }
 
@@ -72,7 +72,8 @@ func TestPages(t *testing.T) {
 					p.t = t
 					p.size(1280, 900)
 					p.open(page.path)
-					if !page.calm && !(page.private && who.name == "visitor") {
+					refused := who.name == "visitor" && !page.open
+					if !page.calm && !refused {
 						p.until(`document.getElementById("live").textContent.includes("live")`)
 					}
 					for _, scheme := range []string{"light", "dark"} {
@@ -83,13 +84,13 @@ func TestPages(t *testing.T) {
 					p.size(390, 844)
 					p.look(t, "phone", "phone()")
 					switch {
-					case page.fails:
-						p.noFaults(t, "404 (Not Found)")
-					case page.private && who.name == "visitor":
+					case refused:
 						p.noFaults(t, "401 (Unauthorized)")
 						if got := p.text("h1"); got != "Log in" {
 							t.Errorf("a visitor sees %q", got)
 						}
+					case page.fails:
+						p.noFaults(t, "404 (Not Found)")
 					default:
 						p.noFaults(t)
 					}

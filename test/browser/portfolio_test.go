@@ -78,10 +78,7 @@ func TestPortfolio(t *testing.T) {
 	p.noFaults(t)
 
 	visitor := newTab(t, s)
-	visitor.open("/board")
-	if visitor.is(`document.querySelector('nav a[href="/portfolio"]')`) {
-		t.Error("a visitor sees that there is a portfolio")
-	}
+	visitor.open("/login")
 	if got := fmt.Sprint(eval[int](visitor, `fetch("/portfolio").then((r) => r.status)`), eval[int](visitor, `fetch("/api/v1/portfolio/lots").then((r) => r.status)`)); got != "401 401" {
 		t.Errorf("a visitor gets %s", got)
 	}

@@ -238,7 +238,7 @@ func stopServers() {
 	servers.Range(func(s, _ any) bool { s.(*stage).stop(); return true })
 }
 
-var served = regexp.MustCompile(`serving the dashboard at ([^\s,]+)[\s\S]*to log in, open (\S+)`)
+var served = regexp.MustCompile(`serving the dashboard at ([^\s,]+)`)
 
 // serve starts the server.
 func (s *stage) serve(listen string) error {
@@ -255,8 +255,7 @@ func (s *stage) serve(listen string) error {
 	for lines := bufio.NewScanner(stderr); lines.Scan(); {
 		notes += lines.Text() + "\n"
 		if match := served.FindStringSubmatch(notes); match != nil {
-			s.address, s.link = strings.TrimPrefix(match[1], "http://"), match[2]
-			s.url, _, _ = strings.Cut(s.link, "/login") // the name under which a browser logs in
+			s.address = strings.TrimPrefix(match[1], "http://")
 			s.server, s.ended = cmd, make(chan struct{})
 			servers.Store(s, nil)
 			go func() {
@@ -264,7 +263,10 @@ func (s *stage) serve(listen string) error {
 				cmd.Wait()
 				close(s.ended)
 			}()
-			return nil
+			link, err := s.signalbox("token", "link")
+			s.link = strings.TrimSpace(link)
+			s.url, _, _ = strings.Cut(s.link, "/login") // the name under which a browser logs in
+			return err
 		}
 	}
 	return fmt.Errorf("serve ended: %w: %s", cmd.Wait(), notes)

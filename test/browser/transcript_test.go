@@ -56,7 +56,7 @@ func TestHugeTranscript(t *testing.T) {
 	lines := bytes.Count(text.Bytes(), []byte("\n"))
 	text.WriteString("READY_FOR_REVIEW: T1\n")
 	path := putBlob(t, s, text.Bytes())
-	p := newTab(t, s)
+	p := loggedIn(t, s)
 	small := func(where string) {
 		t.Helper()
 		if n := eval[int](p, `document.querySelectorAll("*").length`); n > 12000 {
@@ -133,7 +133,7 @@ func TestHugeLine(t *testing.T) {
 	text := bytes.Repeat([]byte("0123456789abcde "), 4<<20)
 	copy(text[40<<20:], "THE MIDDLE OF IT")
 	path := putBlob(t, s, text)
-	p := newTab(t, s)
+	p := loggedIn(t, s)
 	p.open(path)
 	p.sees("MB of a long line")
 	p.open(path + "?raw=1&at=0")
@@ -151,7 +151,7 @@ func TestHugeLine(t *testing.T) {
 func TestMarksAreAtTheirBytes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, scene{})
-	p := newTab(t, s)
+	p := loggedIn(t, s)
 	const said, fence = "Zürich — 漢字 🚂", "```"
 	for name, text := range map[string]string{
 		"plain":  said + "\r\nI will say READY_FOR_REVIEW: T7 soon.\r\nREADY_FOR_REVIEW: T7\r\n\r\n" + fence + "\r\nREVIEW_PASSED: T7\r\n" + fence + "\r\n",
@@ -201,7 +201,7 @@ func TestTranscriptKeys(t *testing.T) {
 	}
 	path := putBlob(t, s, []byte(text.String()))
 	at := func(line int) int { return strings.Index(text.String(), fmt.Sprintf("line %d,", line)) }
-	p := newTab(t, s)
+	p := loggedIn(t, s)
 	isOn := func(what, selector string) {
 		t.Helper()
 		if !p.is("document.activeElement.matches(" + quote(selector) + ")") {
@@ -280,7 +280,7 @@ func TestTranscriptWithoutScripting(t *testing.T) {
 	for n := range 1000 {
 		fmt.Fprintf(&text, "line %d <b>of</b> it\n", n)
 	}
-	p := newTab(t, s)
+	p := loggedIn(t, s)
 	call(p, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	p.open(putBlob(t, s, []byte(text.String())))
 	for n := 0; !strings.Contains(p.text("#log"), "line 0 <b>of</b> it"); n++ {
@@ -338,7 +338,7 @@ func TestLiveTranscript(t *testing.T) {
 			}
 		}
 	}
-	p := newTab(t, s)
+	p := loggedIn(t, s)
 	p.open("/board")
 	p.until(`document.getElementById("task-T1")`)
 	p.open("/work/T1/log")

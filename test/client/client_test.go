@@ -110,12 +110,37 @@ func (p *project) serve() string {
 	return match[1]
 }
 
+// document saves the OpenAPI document of a running server where the programs of the kit find it.
+func (p *project) document(api string) {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, api+"/openapi.json", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+p.signalbox("token", "create", "reader", "--scope", "read"))
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	document, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		p.t.Fatalf("%s, %v: %s", answer.Status, err, document)
+	}
+	if err := os.WriteFile(filepath.Join(kit.Dir, documentFile), document, 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+const documentFile = "openapi.json"
+
 // TestGeneratedClient generates a client from the document of a running server, checks its types, and runs the exit protocol with it. The
 // proof that the client got must be valid.
 func TestGeneratedClient(t *testing.T) {
 	kit.Need(t)
 	p := newProject(t)
 	api := p.serve()
+	p.document(api)
 	for _, name := range []string{"protocol.ts", "tsconfig.json"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		if err == nil {
@@ -126,7 +151,7 @@ func TestGeneratedClient(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{generator, "--input", api + "/openapi.json", "--output", "client", "--silent", "--no-log-file"},
+		{generator, "--input", documentFile, "--output", "client", "--silent", "--no-log-file"},
 		{compiler, "--project", "."},
 	} {
 		if out, stderr, err := kit.Run(t, nil, args...); err != nil {
@@ -152,19 +177,9 @@ func TestGeneratedClient(t *testing.T) {
 // TestDocumentLint checks the document with the recommended rules of a public linter. Warnings count too.
 func TestDocumentLint(t *testing.T) {
 	kit.Need(t)
-	answer, err := http.Get(newProject(t).serve() + "/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	document, err := io.ReadAll(answer.Body)
-	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s, %v", answer.Status, err)
-	}
-	if err := os.WriteFile(filepath.Join(kit.Dir, "openapi.json"), document, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, stderr, err := kit.Run(t, []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}, linter, "lint", "openapi.json", "--extends=recommended", "--format=json")
+	p := newProject(t)
+	p.document(p.serve())
+	out, stderr, err := kit.Run(t, []string{"REDOCLY_TELEMETRY=off", "REDOCLY_SUPPRESS_UPDATE_NOTICE=true"}, linter, "lint", documentFile, "--extends=recommended", "--format=json")
 	var report struct {
 		Totals   struct{ Errors, Warnings int }
 		Problems []struct {

@@ -2,6 +2,7 @@ package access
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -83,7 +84,7 @@ func TestTokensAreStoredAsDigests(t *testing.T) {
 	}
 }
 
-func TestRevokedAndExpiredTokensAreUnknown(t *testing.T) {
+func TestRevokedAndExpiredTokens(t *testing.T) {
 	dir := t.TempDir()
 	here, elsewhere := NewStore(dir), NewStore(dir)
 	secret, err := here.Create(t.Context(), Token{Name: "a", Kind: KindToken, Scope: Read, Created: noon, Expires: noon.Add(time.Hour)})
@@ -93,7 +94,7 @@ func TestRevokedAndExpiredTokensAreUnknown(t *testing.T) {
 	if _, err := here.Find(secret, noon.Add(time.Hour-1), KindToken); err != nil {
 		t.Error("before it expires:", err)
 	}
-	if _, err := here.Find(secret, noon.Add(time.Hour), KindToken); !errors.Is(err, ErrUnknownToken) {
+	if _, err := here.Find(secret, noon.Add(time.Hour), KindToken); !errors.Is(err, ErrExpiredToken) {
 		t.Error("when it expires:", err)
 	}
 	if _, err := here.Create(t.Context(), Token{Name: "a", Kind: KindToken, Scope: Read, Created: noon}); signalbox.CodeOf(err) != signalbox.CodeConflict {
@@ -107,6 +108,89 @@ func TestRevokedAndExpiredTokensAreUnknown(t *testing.T) {
 	}
 	if err := here.Revoke(t.Context(), "a"); signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		t.Error("revoked again:", err)
+	}
+}
+
+// An expired token is denied with the reason, until it is forgotten.
+func TestExpiredTokensSayWhy(t *testing.T) {
+	store, now := NewStore(t.TempDir()), noon
+	g := NewGuard(store, &Options{Now: func() time.Time { return now }})
+	secret, err := store.Create(t.Context(), Token{Name: "ci", Kind: KindToken, Scope: Read, Created: noon, Expires: noon.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := store.NewLink(t.Context(), "laptop", Read, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func() error {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = "127.0.0.1:7700"
+		r.Header.Set("Authorization", "Bearer "+secret)
+		_, err := g.Check(r, Read, false)
+		return err
+	}
+	if err := check(); err != nil {
+		t.Error("before it expires:", err)
+	}
+	now = noon.Add(time.Hour)
+	const why = "the token ci expired at 2026-05-01 13:00:00 UTC: signalbox token create prints another one"
+	create := func(name string) {
+		t.Helper()
+		if _, err := store.Create(t.Context(), Token{Name: name, Kind: KindToken, Scope: Read, Created: now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, other := range []string{"a", "b"} { // making another token does not forget it
+		if err := check(); StatusOf(err) != http.StatusUnauthorized || err.Error() != why {
+			t.Errorf("after it has expired: %v", err)
+		}
+		create(other)
+	}
+	if _, err := store.Find(link, now, KindLink); !errors.Is(err, ErrUnknownToken) {
+		t.Errorf("an expired link is still known: %v", err)
+	}
+	create("ci") // its name is free again
+	if err := check(); StatusOf(err) != http.StatusUnauthorized || err.Error() == why {
+		t.Errorf("after its name was given to another token: %v", err)
+	}
+}
+
+// Expired tokens do not keep new ones out, and are forgotten in the end.
+func TestExpiredTokensMakeRoom(t *testing.T) {
+	store := NewStore(t.TempDir())
+	var old []Token
+	for i := range maxTokens {
+		old = append(old, Token{Name: fmt.Sprintf("ci-%d", i), Kind: KindToken, Scope: Read, Created: noon, Expires: noon.Add(time.Hour)})
+	}
+	count := func(now time.Time, name string) int {
+		t.Helper()
+		if _, err := store.Create(t.Context(), Token{Name: name, Kind: KindToken, Scope: Read, Created: now}); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := store.List()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(tokens)
+	}
+	for _, test := range []struct {
+		name string
+		old  int
+		now  time.Time
+		want int
+	}{
+		{"room for all", 5, noon.Add(time.Hour), 6},
+		{"no room", maxTokens, noon.Add(time.Hour), 1},
+		{"long ago", 5, noon.Add(time.Hour + expiredLife), 1},
+	} {
+		err := store.change(t.Context(), func([]Token) ([]Token, error) { return old[:test.old], nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := count(test.now, "new"); got != test.want {
+			t.Errorf("%s: %d tokens, want %d", test.name, got, test.want)
+		}
 	}
 }
 
@@ -171,12 +255,12 @@ func TestCheck(t *testing.T) {
 		headers map[string]string
 		needed  Scope
 		writes  bool
-		public  bool // reads are public
+		public  bool // anonymous reads are allowed
 		want    int
 	}{
 		{name: "health", host: here, needed: Public, want: 200},
-		{name: "read on loopback", host: here, needed: Read, public: true, want: 200},
-		{name: "read elsewhere", host: here, needed: Read, want: 401},
+		{name: "read anonymously on loopback", host: here, needed: Read, public: true, want: 200},
+		{name: "read on loopback", host: here, needed: Read, want: 401},
 		{name: "read with a token", host: here, needed: Read, headers: map[string]string{"Authorization": secrets[Read]}, want: 200},
 		{name: "private on loopback", host: here, needed: Private, public: true, want: 401},
 		{name: "private by a name of the box", host: "box-k3vq7w.localhost:7700", needed: Private, public: true, want: 401},
@@ -236,7 +320,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			g := NewGuard(store, &Options{Hosts: []string{"box.example"}, PublicReads: test.public, Box: "box-1", LoginHost: "box-k3vq7w.localhost", Now: func() time.Time { return noon }})
+			g := NewGuard(store, &Options{Hosts: []string{"box.example"}, AnonymousReads: test.public, Box: "box-1", LoginHost: "box-k3vq7w.localhost", Now: func() time.Time { return noon }})
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.Host = test.host
 			for name, value := range test.headers {

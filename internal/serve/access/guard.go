@@ -2,8 +2,8 @@
 //
 // A request is allowed if it names this server in its Host header, does not come from a page of another origin, and has a token whose
 // scope includes what it needs. Checking the Host stops DNS rebinding: a web page can make a browser connect to 127.0.0.1, but not send
-// another name than its own. Every request that changes something needs a token, even on loopback, because the shell of an agent can
-// connect to it. Reading needs none on loopback, if the server is told so, except for what is private.
+// another name than its own. A token is needed even on loopback, because every user and every agent on the machine can connect to it.
+// Reading needs none there if the server is told so, except for what is private.
 //
 // Tokens have scopes and are stored as digests. A browser logs in by a link that works once, and then has a cookie.
 package access
@@ -34,8 +34,8 @@ const cookiePrefix = "signalbox-"
 type Options struct {
 	// Hosts are names and addresses, without a port, by which clients may reach the server besides loopback names. Nil means none.
 	Hosts []string
-	// PublicReads allows reading without a token under a loopback name. Use it only for a server that listens on loopback.
-	PublicReads bool
+	// AnonymousReads allows reading without a token under a loopback name. Use it only for a server that listens on loopback.
+	AnonymousReads bool
 	// Box is the id of the box, which is part of the name of the cookie: browsers send the cookies of a host to all of its ports.
 	Box string
 	// LoginHost is the host name under which browsers on this machine log in; see Store.LoginHost. The cookie does not count under other
@@ -130,10 +130,10 @@ func (g *Guard) Check(r *http.Request, needed Scope, writes bool) (Caller, error
 		return Caller{}, denied(http.StatusForbidden, "the secret of a lease is only for the operations of its session")
 	case caller.Scope != Public:
 		return Caller{}, denied(http.StatusForbidden, "the token has the scope "+string(caller.Scope)+", and this needs "+string(needed.OfToken()))
-	case needed == Read && !writes && g.opts.PublicReads && g.isLoopbackName(r.Host):
+	case needed == Read && !writes && g.opts.AnonymousReads && g.isLoopbackName(r.Host):
 		return Caller{Scope: Read}, nil
 	}
-	return Caller{}, denied(http.StatusUnauthorized, "send a token (Authorization: Bearer TOKEN), which signalbox token create prints, or log in with the link that signalbox serve prints")
+	return Caller{}, denied(http.StatusUnauthorized, "send a token (Authorization: Bearer TOKEN), which signalbox token create prints, or log in with the link that signalbox token link prints")
 }
 
 // identify returns who sends a token or a cookie. A request with neither has a caller without a scope; one with a wrong token is denied,
@@ -164,7 +164,12 @@ func (g *Guard) identify(r *http.Request) (Caller, error) {
 
 func (g *Guard) find(secret string, kind Kind) (Token, error) {
 	t, err := g.store.Find(secret, g.opts.Now(), kind)
-	if errors.Is(err, ErrUnknownToken) {
+	switch {
+	case errors.Is(err, ErrExpiredToken):
+		at := t.Expires.UTC().Format(time.DateTime)
+		err = denied(http.StatusUnauthorized,
+			"the token "+t.Name+" expired at "+at+" UTC: signalbox token create prints another one")
+	case errors.Is(err, ErrUnknownToken):
 		err = denied(http.StatusUnauthorized, err.Error())
 	}
 	return t, err
@@ -228,6 +233,13 @@ func (g *Guard) takesCookies(host string) bool {
 func isLoopback(name string) bool {
 	address, err := netip.ParseAddr(name)
 	return name == "localhost" || err == nil && address.IsLoopback()
+}
+
+// IsLocalName reports whether a Host header has a name that browsers resolve to their own machine:
+// localhost, or a name below it.
+func IsLocalName(host string) bool {
+	name := strings.TrimSuffix(hostName(host), ".")
+	return name == "localhost" || strings.HasSuffix(name, ".localhost")
 }
 
 // hostName returns a host without its port, in lower case.

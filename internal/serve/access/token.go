@@ -47,7 +47,8 @@ type Token struct {
 	Digest string `json:"sha256"`
 }
 
-func (t *Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
+// Expired reports whether the token is no longer valid.
+func (t *Token) Expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
 const (
 	// tokenFile is the name of the file with the tokens in the folder of the box.
@@ -58,10 +59,18 @@ const (
 	maxTokenFile = 1 << 20
 	// maxTokens bounds the number of tokens, so that checking one stays fast.
 	maxTokens = 1000
+	// expiredLife is how long an expired token is remembered, so that its holder learns why it is
+	// refused.
+	expiredLife = 30 * 24 * time.Hour
 )
 
-// ErrUnknownToken means that a token does not exist, has expired, or was revoked.
-var ErrUnknownToken = errors.New("the token is unknown, has expired, or was revoked")
+var (
+	// ErrUnknownToken means that a token does not exist, was revoked, or expired so long ago that
+	// it is forgotten.
+	ErrUnknownToken = errors.New("the token is unknown, has expired, or was revoked")
+	// ErrExpiredToken means that a token has expired.
+	ErrExpiredToken = errors.New("the token has expired")
+)
 
 // Store keeps the digests of the tokens of a box. Any number of processes may use one store. Its methods are safe for concurrent use.
 type Store struct {
@@ -102,7 +111,8 @@ func (s *Store) LoginHost(ctx context.Context) (string, error) {
 	return name, durable.Replace(file, []byte(name+"\n"), 0o600)
 }
 
-// Create adds a token and returns it. The name must not be in use; expired tokens are forgotten.
+// Create adds a token and returns it. No valid token may have its name. Expired tokens are forgotten
+// if their name is used again, if they are links or cookies, after a while, or to make room.
 func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) {
 	if err := signalbox.CheckID(t.Name); err != nil {
 		return "", fmt.Errorf("the name of the token: %w", err)
@@ -112,7 +122,12 @@ func (s *Store) Create(ctx context.Context, t Token) (secret string, err error) 
 	secret = tokenPrefix + base64.RawURLEncoding.EncodeToString(random)
 	t.Digest = digest(secret)
 	return secret, s.change(ctx, func(tokens []Token) ([]Token, error) {
-		tokens = slices.DeleteFunc(tokens, func(old Token) bool { return old.expired(t.Created) })
+		full := len(tokens) >= maxTokens
+		tokens = slices.DeleteFunc(tokens, func(old Token) bool {
+			longAgo := old.Expired(t.Created.Add(-expiredLife))
+			return old.Expired(t.Created) &&
+				(full || longAgo || old.Name == t.Name || old.Kind != KindToken)
+		})
 		if slices.ContainsFunc(tokens, func(old Token) bool { return old.Name == t.Name }) {
 			return nil, &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("there is a token with the name '%s'", t.Name),
 				Hint: "choose another name, or revoke that token: signalbox token revoke " + t.Name}
@@ -142,7 +157,8 @@ func (s *Store) List() ([]Token, error) {
 	return slices.Clone(tokens), err
 }
 
-// Find returns the token of one of the kinds with a secret, or ErrUnknownToken.
+// Find returns the token of one of the kinds with a secret, or ErrUnknownToken. With ErrExpiredToken
+// it also returns the token.
 func (s *Store) Find(secret string, now time.Time, kinds ...Kind) (Token, error) {
 	tokens, err := s.load()
 	if err != nil {
@@ -154,8 +170,11 @@ func (s *Store) Find(secret string, now time.Time, kinds ...Kind) (Token, error)
 			found = i
 		}
 	}
-	if found < 0 || tokens[found].expired(now) || !slices.Contains(kinds, tokens[found].Kind) {
+	switch {
+	case found < 0, !slices.Contains(kinds, tokens[found].Kind):
 		return Token{}, ErrUnknownToken
+	case tokens[found].Expired(now):
+		return tokens[found], ErrExpiredToken
 	}
 	return tokens[found], nil
 }
@@ -170,7 +189,7 @@ func (s *Store) Redeem(ctx context.Context, secret string, now time.Time, life t
 		i := slices.IndexFunc(tokens, func(t Token) bool {
 			return t.Kind == KindLink && subtle.ConstantTimeCompare([]byte(shown), []byte(t.Digest)) == 1
 		})
-		if i < 0 || tokens[i].expired(now) {
+		if i < 0 || tokens[i].Expired(now) {
 			return nil, ErrUnknownToken
 		}
 		t := tokens[i]

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"signalbox"
@@ -44,7 +45,7 @@ type world struct {
 	desk *portfolio.Desk
 }
 
-func newWorld(t testing.TB, publicReads bool) *world {
+func newWorld(t testing.TB, anonymousReads bool) *world {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), box.FolderName)
 	opts := &box.Options{KeyFile: filepath.Join(filepath.Dir(dir), "box.key")}
@@ -76,7 +77,7 @@ func newWorld(t testing.TB, publicReads bool) *world {
 		t.Fatal(err)
 	}
 	w.desk = portfolio.NewDesk(folder, &portfolio.Options{Now: func() time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) }})
-	if w.api, err = New(b, access.NewGuard(store, &access.Options{PublicReads: publicReads}), hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle, Portfolio: func() *portfolio.Desk { return w.desk }}); err != nil {
+	if w.api, err = New(b, access.NewGuard(store, &access.Options{AnonymousReads: anonymousReads}), hub, &Options{ExitFlag: "true", Version: "test", Oracle: oracle, Portfolio: func() *portfolio.Desk { return w.desk }}); err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
@@ -158,7 +159,7 @@ func (w *world) post(path, token string, body, answer any) {
 // scopes is what each operation needs. It repeats the table on purpose: a change of who may do what must be made twice.
 var scopes = map[string]access.Scope{
 	"getStatus": access.Read, "listWork": access.Read, "getWork": access.Read, "listQuestions": access.Read, "getDiff": access.Read, "getLog": access.Read,
-	"verifyLedger": access.Read, "getKey": access.Read, "proveEvent": access.Read, "getBlob": access.Read, "listEvents": access.Read, "streamEvents": access.Read,
+	"verifyLedger": access.Private, "getKey": access.Read, "proveEvent": access.Read, "getBlob": access.Read, "listEvents": access.Read, "streamEvents": access.Read,
 	"answerQuestion": access.Answer, "approveWork": access.Answer, "rejectWork": access.Answer, "reworkWork": access.Answer, "tellWork": access.Answer,
 	"pauseWork": access.Operate, "resumeWork": access.Operate, "cancelWork": access.Operate, "retryWork": access.Operate,
 	"pauseRun": access.Operate, "resumeRun": access.Operate, "cancelRun": access.Operate, "retryRun": access.Operate,
@@ -172,8 +173,8 @@ var scopes = map[string]access.Scope{
 // allowed may fail for other reasons.
 func TestEveryOperationChecksAccess(t *testing.T) {
 	values := strings.NewReplacer("{task}", "T1", "{question}", "Q-1", "{session}", "s-1", "{seq}", "1", "{digest}", strings.Repeat("0", 64), "{ticker}", "SLV")
-	for _, public := range []bool{true, false} {
-		w := newWorld(t, public)
+	for _, anonymous := range []bool{true, false} {
+		w := newWorld(t, anonymous)
 		w.do(rules.OpenWork{Work: "held", Actor: "ann"})
 		w.do(rules.Claim{Work: "held", Role: signalbox.RoleDeveloper, Session: "s-1", Actor: "ann", Lease: "l-1"})
 		if len(w.api.operations) != len(scopes) {
@@ -187,7 +188,7 @@ func TestEveryOperationChecksAccess(t *testing.T) {
 			}
 			path := Prefix + values.Replace(o.path)
 			for _, has := range []access.Scope{access.Public, access.Read, access.Answer, access.Operate, access.Session("s-1")} {
-				allowed := has.Allows(needed) && has != access.Public || needed == access.Read && public && has == access.Public
+				allowed := has.Allows(needed) && has != access.Public || needed == access.Read && anonymous && has == access.Public
 				for _, origin := range []string{"", w.url, "http://evil.example", "null"} {
 					headers := []string{}
 					if origin != "" {
@@ -196,7 +197,10 @@ func TestEveryOperationChecksAccess(t *testing.T) {
 					status, body := w.request(o.method, path, w.tokens[has], nil, headers...)
 					denied := status == http.StatusUnauthorized || status == http.StatusForbidden
 					if want := allowed && (origin == "" || origin == w.url); denied == want {
-						t.Errorf("%s with scope %q from origin %q, public reads %t: %d %s", o.name, has, origin, public, status, body)
+						t.Errorf("%s with scope %q from origin %q, anonymous reads %t: %d %s", o.name, has, origin, anonymous, status, body)
+					}
+					if has == access.Public && denied {
+						w.checkDenied(o.name, status, body, origin == "" || origin == w.url)
 					}
 				}
 			}
@@ -209,12 +213,37 @@ func TestEveryOperationChecksAccess(t *testing.T) {
 				}
 			}
 		}
+		for has, want := range map[access.Scope]int{access.Public: http.StatusUnauthorized, access.Read: http.StatusOK, access.Session("s-1"): http.StatusForbidden} {
+			if has == access.Public && anonymous {
+				want = http.StatusOK
+			}
+			if status, body := w.request(http.MethodGet, Prefix+"/openapi.json", w.tokens[has], nil); status != want {
+				t.Errorf("the document with scope %q, anonymous reads %t: %d %s", has, anonymous, status, body)
+			}
+		}
+	}
+}
+
+// checkDenied checks an answer to somebody without a token: it says what to do if that is a token, and nothing about the box.
+func (w *world) checkDenied(name string, status int, body []byte, needsToken bool) {
+	w.t.Helper()
+	var p Problem
+	if err := json.Unmarshal(body, &p); err != nil || p.Error == "" {
+		w.t.Errorf("%s: the answer is not a problem: %s", name, body)
+	}
+	if needsToken && (status != http.StatusUnauthorized || !strings.Contains(p.Error, "Authorization: Bearer TOKEN")) {
+		w.t.Errorf("%s does not say that a token is needed: %d %s", name, status, body)
+	}
+	for _, secret := range []string{w.box.ID(), "held", "ann"} {
+		if strings.Contains(string(body), secret) {
+			w.t.Errorf("%s tells %q: %s", name, secret, body)
+		}
 	}
 }
 
 // TestExitProtocol opens, claims, renews and completes work over HTTP, as an agent with the secret of its lease.
 func TestExitProtocol(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	operate := w.tokens[access.Operate]
 	var opened moved
 	w.post("/work", operate, map[string]any{"work": "task-1", "title": "guard the counter"}, &opened)
@@ -275,7 +304,7 @@ func (w *world) loadPlan() {
 
 // TestSessionsOfARun: an agent of a run, and the programs that it starts, have the secret of its lease. It must not move the work of the run.
 func TestSessionsOfARun(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	w.loadPlan()
 	baseline := w.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleCI}, Session: "w.1", Actor: "crew", Lease: "l-1"})
 	w.do(rules.ReportChecks{Session: "w.1", Epoch: baseline.Lease.Epoch, Commit: "c000000000000000000000000000000000000000"})
@@ -326,7 +355,7 @@ func TestRevokedTokensEndStreams(t *testing.T) {
 }
 
 func TestActorsAreTheNamesOfTokens(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	w.post("/work", w.tokens[access.Operate], map[string]any{"work": "t1"}, nil)
 	events, err := w.box.Journal.Read(t.Context(), 1, 1)
 	if err != nil || len(events) != 1 || events[0].Actor != "operate" {
@@ -335,7 +364,7 @@ func TestActorsAreTheNamesOfTokens(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	operate := w.tokens[access.Operate]
 	w.post("/work", operate, map[string]any{"work": "t1"}, nil)
 	tests := []struct {
@@ -389,11 +418,11 @@ func TestBadRequests(t *testing.T) {
 
 // TestDocument checks the OpenAPI document against the handlers: every answer has the documented schema.
 func TestDocument(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	operate := w.tokens[access.Operate]
 	w.post("/work", operate, map[string]any{"work": "T1", "title": "x"}, nil)
 	w.post("/claims", operate, map[string]any{"work": "T1", "role": "developer", "session": "s-1"}, nil)
-	status, data := w.request(http.MethodGet, Prefix+"/openapi.json", "", nil)
+	status, data := w.request(http.MethodGet, Prefix+"/openapi.json", w.tokens[access.Read], nil)
 	if status != http.StatusOK {
 		t.Fatal(status)
 	}
@@ -402,6 +431,7 @@ func TestDocument(t *testing.T) {
 		Components struct{ Schemas map[string]*jsonschema.Schema }
 		Paths      map[string]map[string]struct {
 			OperationID string `json:"operationId"`
+			Security    []map[string][]string
 			Parameters  []struct{ Name, In string }
 			Responses   map[string]struct {
 				Content map[string]struct{ Schema *jsonschema.Schema }
@@ -421,6 +451,13 @@ func TestDocument(t *testing.T) {
 				t.Errorf("%s %s has the id %q", method, path, op.OperationID)
 			}
 			seen[op.OperationID] = true
+			want := []map[string][]string{{"token": {string(scopes[op.OperationID].OfToken())}}, {"cookie": {string(scopes[op.OperationID].OfToken())}}}
+			if strings.HasPrefix(path, "/sessions/") {
+				want = []map[string][]string{{"token": {"session:ID"}}, {"token": {"operate"}}, {"cookie": {"operate"}}}
+			}
+			if diff := cmp.Diff(want, op.Security); diff != "" {
+				t.Errorf("%s says that another scope is needed (- want, + got):\n%s", op.OperationID, diff)
+			}
 			for _, name := range regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1) {
 				found := false
 				for _, p := range op.Parameters {
@@ -460,11 +497,11 @@ func TestDocument(t *testing.T) {
 
 // TestListIsCurrent asks for the list of work again after an event, with another filter, and after a lease has expired.
 func TestListIsCurrent(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	now := time.Now()
 	w.api.opts.Now = func() time.Time { return now }
 	list := func(query string) string {
-		status, data := w.request(http.MethodGet, Prefix+"/work"+query, "", nil)
+		status, data := w.request(http.MethodGet, Prefix+"/work"+query, w.tokens[access.Read], nil)
 		if status != http.StatusOK {
 			t.Fatalf("%d %s", status, data)
 		}
@@ -496,13 +533,18 @@ func TestListIsCurrent(t *testing.T) {
 
 // TestBlobsAreNeverPages checks that what agents wrote cannot run as a page of this server.
 func TestBlobsAreNeverPages(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	text := []byte("<html><script>alert(1)</script>")
 	digest, err := w.box.Engine.PutBlob(t.Context(), bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, err := http.Get(w.url + Prefix + "/blobs/" + digest.String())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+Prefix+"/blobs/"+digest.String(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+w.tokens[access.Read])
+	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -520,7 +562,7 @@ func TestBlobsAreNeverPages(t *testing.T) {
 
 // TestRetryInAPhase restarts a task in a phase, with a note for the next agent, as the command line does.
 func TestRetryInAPhase(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	w.loadPlan()
 	token := w.tokens[access.Operate]
 	for path, want := range map[string]int{"/work/T1/retry": http.StatusUnprocessableEntity, "/work/T9/retry": http.StatusNotFound} {
@@ -542,7 +584,7 @@ func TestRetryInAPhase(t *testing.T) {
 
 // TestListEventsWithFilters lists events with each filter, in parts, and compares them with all events.
 func TestListEventsWithFilters(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	for _, id := range []string{"one", "two", "three"} {
 		w.do(rules.OpenWork{Work: id, Title: `The "title" of ` + id, Actor: "ann"})
 		w.do(rules.Claim{Work: id, Role: signalbox.RoleDeveloper, Session: "s-" + id, Actor: "ben", Lease: "l-" + id})
@@ -550,7 +592,7 @@ func TestListEventsWithFilters(t *testing.T) {
 	list := func(query string) (seqs []uint64) {
 		t.Helper()
 		for after := uint64(0); ; {
-			status, body := w.request(http.MethodGet, fmt.Sprintf("%s/ledger/events?after=%d&%s", Prefix, after, query), "", nil)
+			status, body := w.request(http.MethodGet, fmt.Sprintf("%s/ledger/events?after=%d&%s", Prefix, after, query), w.tokens[access.Read], nil)
 			var answer foundEvents
 			if err := json.Unmarshal(body, &answer); err != nil || status != http.StatusOK || answer.Items == nil {
 				t.Fatalf("%s: %d %s, %v", query, status, body, err)
@@ -596,11 +638,11 @@ func TestListEventsWithFilters(t *testing.T) {
 		}
 	}
 	for query, want := range map[string]int{"since=noon": http.StatusBadRequest, "work=none": http.StatusNotFound, "words=x": http.StatusBadRequest} {
-		if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?"+query, "", nil); status != want {
+		if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?"+query, w.tokens[access.Read], nil); status != want {
 			t.Errorf("%s: %d %s", query, status, body)
 		}
 	}
-	if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?after=18446744073709551615", "", nil); status != http.StatusOK || !strings.Contains(string(body), `"items":[]`) {
+	if status, body := w.request(http.MethodGet, Prefix+"/ledger/events?after=18446744073709551615", w.tokens[access.Read], nil); status != http.StatusOK || !strings.Contains(string(body), `"items":[]`) {
 		t.Errorf("after the largest number: %d %s", status, body)
 	}
 }

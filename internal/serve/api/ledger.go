@@ -54,7 +54,7 @@ type key struct {
 
 func (a *API) addLedger() {
 	const group = "ledger"
-	add(a, operation{method: http.MethodGet, path: "/ledger/verify", name: "verifyLedger", group: group, scope: access.Read, heavy: true,
+	add(a, operation{method: http.MethodGet, path: "/ledger/verify", name: "verifyLedger", group: group, scope: access.Private, heavy: true,
 		summary: "Verifies the hash chain, replays the events, and compares them with the last checkpoint."},
 		func(c call, _ none) (verified, error) {
 			report, err := a.box.Verify(c.ctx, box.VerifyOptions{})

@@ -26,7 +26,6 @@ type (
 		OpenAPI    string                              `json:"openapi"`
 		Info       info                                `json:"info"`
 		Servers    []server                            `json:"servers"`
-		Security   []map[string][]string               `json:"security"`
 		Tags       []tag                               `json:"tags"`
 		Paths      map[string]map[string]*documentedOp `json:"paths"`
 		Components components                          `json:"components"`
@@ -49,14 +48,14 @@ type (
 		Description string `json:"description"`
 	}
 	documentedOp struct {
-		OperationID string                 `json:"operationId"`
-		Summary     string                 `json:"summary"`
-		Description string                 `json:"description"`
-		Tags        []string               `json:"tags"`
-		Parameters  []parameter            `json:"parameters,omitempty"`
-		RequestBody *body                  `json:"requestBody,omitempty"`
-		Responses   map[string]body        `json:"responses"`
-		Security    *[]map[string][]string `json:"security,omitempty"`
+		OperationID string          `json:"operationId"`
+		Summary     string          `json:"summary"`
+		Description string          `json:"description"`
+		Tags        []string        `json:"tags"`
+		Parameters  []parameter     `json:"parameters,omitempty"`
+		RequestBody *body           `json:"requestBody,omitempty"`
+		Responses   map[string]body `json:"responses"`
+		Security    []requirement   `json:"security"`
 	}
 	parameter struct {
 		Name        string             `json:"name"`
@@ -77,25 +76,45 @@ type (
 		Schemas         map[string]*jsonschema.Schema `json:"schemas"`
 		SecuritySchemes map[string]securityScheme     `json:"securitySchemes"`
 	}
+	// requirement has the scope for each of its schemes. OpenAPI 3.1 allows it for every type of
+	// scheme, not only for OAuth.
+	requirement    map[string][]access.Scope
 	securityScheme struct {
-		Type   string `json:"type"`
-		Scheme string `json:"scheme,omitempty"`
-		In     string `json:"in,omitempty"`
-		Name   string `json:"name,omitempty"`
+		Type        string `json:"type"`
+		Description string `json:"description"`
+		Scheme      string `json:"scheme,omitempty"`
+		In          string `json:"in,omitempty"`
+		Name        string `json:"name,omitempty"`
 	}
 )
+
+// Names of the security schemes.
+const (
+	schemeToken  = "token"
+	schemeCookie = "cookie"
+)
+
+// scopesText explains the scopes that operations need.
+const scopesText = "It has a scope: read, answer, which includes read, or operate, which includes " +
+	"all others. " +
+	"session:ID, the scope of a lease's secret, is for the operations of one session."
+
+// scopeOfSession is how the document names the scope of the session in the path.
+var scopeOfSession = access.Session("ID")
 
 // documentOf returns the OpenAPI document of some operations. cookie is the name of the cookie that browsers send.
 func documentOf(operations []operation, version, cookie string) ([]byte, error) {
 	d := document{
 		OpenAPI: "3.1.0",
 		Info: info{Title: "signalbox", Version: version, License: license{"Apache License 2.0", "Apache-2.0"},
-			Description: "Reads and controls a box. Every request that changes something needs a token. Times are in RFC 3339. Costs are in millionths of a dollar."},
-		Servers:  []server{{Prefix}},
-		Security: []map[string][]string{{"token": {}}, {"cookie": {}}},
-		Paths:    map[string]map[string]*documentedOp{},
+			Description: "Reads and controls a box. Every request needs a token. Times are in RFC 3339. Costs are in millionths of a dollar."},
+		Servers: []server{{Prefix}},
+		Paths:   map[string]map[string]*documentedOp{},
 		Components: components{Schemas: map[string]*jsonschema.Schema{}, SecuritySchemes: map[string]securityScheme{
-			"token": {Type: "http", Scheme: "bearer"}, "cookie": {Type: "apiKey", In: "cookie", Name: cookie}}},
+			schemeToken: {Type: "http", Scheme: "bearer", Description: "A token that signalbox token create " +
+				"prints, or the secret of a lease. " + scopesText},
+			schemeCookie: {Type: "apiKey", In: "cookie", Name: cookie,
+				Description: "The cookie of a browser that has logged in. " + scopesText}}},
 	}
 	for name, t := range map[string]reflect.Type{"Problem": reflect.TypeFor[Problem](), "Event": reflect.TypeFor[documentedEvent]()} {
 		schema, err := d.schema(t)
@@ -157,11 +176,9 @@ var wildcard = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
 
 func (d *document) operation(o *operation) (*documentedOp, error) {
 	problem := map[string]media{mediaJSON: {component("Problem")}}
-	op := &documentedOp{OperationID: o.name, Summary: o.summary, Tags: []string{o.group}, Description: o.describeScope(), Responses: map[string]body{
+	op := &documentedOp{OperationID: o.name, Summary: o.summary, Tags: []string{o.group}, Responses: map[string]body{
 		"4XX": {Description: "The request is wrong, not allowed or refused.", Content: problem}, "5XX": {Description: "The server is busy or failed.", Content: problem}}}
-	if o.scope == access.Public && !o.ofSession {
-		op.Security = &[]map[string][]string{}
-	}
+	op.Description, op.Security = o.requirements()
 	answer := media{}
 	if o.output != nil {
 		schema, err := d.schema(o.output)
@@ -203,17 +220,19 @@ func (d *document) operation(o *operation) (*documentedOp, error) {
 	return op, nil
 }
 
-// describeScope describes the token that an operation needs.
-func (o *operation) describeScope() string {
-	switch {
-	case o.ofSession:
-		return "Needs a token with the scope session:ID of this session, or operate."
-	case o.scope == access.Public:
-		return "Needs no token."
-	case o.scope == access.Read:
-		return "Needs a token with the scope read, unless the server listens on loopback."
+// requirements returns what a caller of an operation needs, in words and for programs.
+func (o *operation) requirements() (description string, security []requirement) {
+	if o.ofSession {
+		return "Needs a token with the scope session:ID of this session, or operate.",
+			[]requirement{{schemeToken: {scopeOfSession}},
+				{schemeToken: {access.Operate}}, {schemeCookie: {access.Operate}}}
 	}
-	return "Needs a token with the scope " + string(o.scope.OfToken()) + "."
+	scope := o.scope.OfToken()
+	description = "Needs a token with the scope " + string(scope)
+	if o.scope == access.Read {
+		description += ", unless the server was started with --anonymous-read"
+	}
+	return description + ".", []requirement{{schemeToken: {scope}}, {schemeCookie: {scope}}}
 }
 
 // schema returns the schema of a type. Fields that come from the URL have the JSON name "-", so they are not part of it.
@@ -240,7 +259,8 @@ func component(name string) *jsonschema.Schema {
 
 // serveDocument serves the OpenAPI document.
 func (a *API) serveDocument(w http.ResponseWriter, r *http.Request) {
-	if err := a.guard.CheckHost(r); err != nil {
+	// It names the box and the version of the program.
+	if _, err := a.guard.Check(r, access.Read, false); err != nil {
 		a.fail(w, r, err)
 		return
 	}

@@ -116,7 +116,7 @@ func (a *answering) rest() (kinds string, last chunk.Chunk) {
 
 // TestOracleStreams reads the first chunk while the model still thinks, then the rest, and then the record.
 func TestOracleStreams(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	m := w.newThinker()
 	operate := w.tokens[access.Operate]
 	a := w.ask(operate, askInput{Question: "slow"})
@@ -152,9 +152,9 @@ func TestOracleStreams(t *testing.T) {
 	}
 }
 
-// TestOracleSignalsOnLedger checks that the ledger, which needs no token on loopback, has the signals of a conversation but not what they say.
+// TestOracleSignalsOnLedger checks that the ledger, which everyone with the scope read can read, has the signals of a conversation but not what they say.
 func TestOracleSignalsOnLedger(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	w.newThinker()
 	operate := w.tokens[access.Operate]
 	a := w.ask(operate, askInput{Question: "holdings"})
@@ -164,7 +164,7 @@ func TestOracleSignalsOnLedger(t *testing.T) {
 	if _, record := w.request(http.MethodGet, Prefix+"/oracle/conversations/"+a.session, operate, nil); !strings.Contains(string(record), "365 SLV") {
 		t.Errorf("the conversation does not have the signal: %s", record)
 	}
-	status, events := w.request(http.MethodGet, Prefix+"/ledger/events", "", nil)
+	status, events := w.request(http.MethodGet, Prefix+"/ledger/events", w.tokens[access.Read], nil)
 	if status != 200 || !strings.Contains(string(events), `"signal":"partial_answer","confidence":0.9}`) || strings.Contains(string(events), "SLV") {
 		t.Errorf("%d %s", status, events)
 	}
@@ -172,7 +172,7 @@ func TestOracleSignalsOnLedger(t *testing.T) {
 
 // TestOracleEnds ends answers while the model thinks: by the operation, by leaving, and by revoking the token.
 func TestOracleEnds(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	m := w.newThinker()
 	operate := w.tokens[access.Operate]
 	begin := func(token string) *answering {
@@ -211,7 +211,7 @@ func TestOracleEnds(t *testing.T) {
 
 // TestOracleRefuses says what to do in the answer, before the stream begins.
 func TestOracleRefuses(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	for name, test := range map[string]struct {
 		in   string
 		want int
@@ -250,7 +250,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 
 // TestOracleDeadlines checks that writing a chunk has a deadline, and that none is left while the model thinks: HTTP/2 would end the stream.
 func TestOracleDeadlines(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	w.newThinker()
 	mux := http.NewServeMux()
 	w.api.Register(mux)

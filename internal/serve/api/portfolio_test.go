@@ -14,7 +14,7 @@ import (
 
 // TestPortfolioOperations compares the answers with those of the commands.
 func TestPortfolioOperations(t *testing.T) {
-	w := newWorld(t, true)
+	w := newWorld(t, false)
 	read := w.tokens[access.Read]
 	decode := func(data []byte) (value any) {
 		t.Helper()

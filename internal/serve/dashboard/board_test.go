@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -31,7 +30,7 @@ func TestBoardFilters(t *testing.T) {
 		"q=t3&role=merger":                 "",
 		"plan=counter&role=developer&q=T2": "T2",
 	} {
-		_, _, page := s.get(http.DefaultClient, "/board?"+query)
+		_, _, page := s.get(s.viewer(), "/board?"+query)
 		var shown []string
 		for _, m := range regexp.MustCompile(`id="task-([^"]+)"`).FindAllStringSubmatch(page, -1) {
 			shown = append(shown, m[1])
@@ -59,13 +58,13 @@ func TestBoardFilters(t *testing.T) {
 // TestBoardOfSeveralPlans lets the user choose a plan.
 func TestBoardOfSeveralPlans(t *testing.T) {
 	s := newStage(t)
-	if _, _, page := s.get(http.DefaultClient, "/board"); strings.Contains(page, "filter-plan") {
+	if _, _, page := s.get(s.viewer(), "/board"); strings.Contains(page, "filter-plan") {
 		t.Error("one plan can be chosen")
 	}
 	second := rules.LoadPlan{Plan: signalbox.Hash{2}, Name: "again", ID: "again", Source: "again.md", Actor: "op", Replace: true, Tasks: []rules.PlanTask{{ID: "T9", Title: "nine", Text: s.blob("T9")}}}
 	for !s.do(second).Plan.Loaded {
 	}
-	_, _, page := s.get(http.DefaultClient, "/board?plan=again")
+	_, _, page := s.get(s.viewer(), "/board?plan=again")
 	if !strings.Contains(page, `<option value="again" selected>again (0 of 1)</option>`) || !strings.Contains(page, `<option value="counter">`) || !strings.Contains(page, `id="task-T9"`) || strings.Contains(page, `id="task-T1"`) {
 		t.Errorf("the board of the second plan:\n%s", page)
 	}

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -21,7 +20,7 @@ func TestCostPage(t *testing.T) {
 	s.do(rules.Configure{Policy: policy, Actor: "op"})
 	var spending inspect.Spending
 	s.box.Engine.View(func(state *rules.State) { spending = inspect.NewStatus(state, s.dashboard.opts.Now()).Spending })
-	_, _, page := s.get(http.DefaultClient, "/cost")
+	_, _, page := s.get(s.viewer(), "/cost")
 	for _, want := range []string{show.Dollars(spending.CostMicros) + ` <span`, "of $4.00", "of 90.0k tokens", "of 1h00m", "<strong>critic</strong>", "of $2.00", "of 50.0k tokens", "of $0.30",
 		"By role", "By agent", "By day", "<bdi>developer</bdi>", "<bdi>claude</bdi>", "$0.21"} {
 		if !strings.Contains(page, want) {

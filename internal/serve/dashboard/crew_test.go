@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"encoding/json"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +32,7 @@ func TestCrewPage(t *testing.T) {
 	if err := os.WriteFile(live, []byte("first\n"+hostile+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, page := s.get(http.DefaultClient, "/crew")
+	_, _, page := s.get(s.viewer(), "/crew")
 	for _, want := range []string{"1 of 5 slots is in use", "developer 1 of 3", `id="holder-T3"`, "pwned &lt;script&gt;alert(1)", "sandbox warn", "attempt 2", "Nobody"} {
 		if found := strings.Contains(page, want); found != (want != "Nobody") {
 			t.Errorf("%q: %t\n%s", want, found, page)
@@ -57,11 +56,11 @@ func TestCrewPageOfAnotherMachine(t *testing.T) {
 	s := newStage(t)
 	a := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-1.900", Actor: "crew", Lease: "l-900", Machine: "alpha <b>\x1b"})
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Sandbox: rules.Sandbox{Mode: string(sandbox.Enforce), Layers: "another kernel"}})
-	if _, _, page := s.get(http.DefaultClient, "/crew"); !strings.Contains(page, "enforced by another kernel") || !strings.Contains(page, "It runs on another machine.") || strings.Contains(page, "alpha") {
+	if _, _, page := s.get(s.viewer(), "/crew"); !strings.Contains(page, "enforced by another kernel") || !strings.Contains(page, "It runs on another machine.") || strings.Contains(page, "alpha") {
 		t.Errorf("the page is:\n%s", page)
 	}
 	s.box.Config.Journal = "postgres://db/x" // machines share the ledger
-	_, _, page := s.get(http.DefaultClient, "/crew")
+	_, _, page := s.get(s.viewer(), "/crew")
 	for _, want := range []string{"on <bdi>alpha &lt;b&gt;", "Machines at work", "with 1 task"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)

@@ -31,10 +31,10 @@ import (
 )
 
 // hostile is text that tries to become markup, to command a terminal, and to turn the direction of the text around it.
-const hostile = "pwned <script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover=x \x1b[31m\u202e</pre></title></textarea><svg onload=alert(3)> {{.}}"
+const hostile = "pwned <script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover=x \x1b[31m\u202e\u3164\ufe0f\u2800</pre></title></textarea><svg onload=alert(3)> {{.}}"
 
 // onlyText is hostile without control characters, which the rules do not accept in a title.
-const onlyText = "pwned <script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover=x \u202e</pre></title></textarea>"
+const onlyText = "pwned <script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover=x \u202e\u3164\ufe0f\u2800</pre></title></textarea>"
 
 // stage is a dashboard on a real box with a plan: T1 waits for approval, T2 asks a question, T3 was sent back by the critic.
 type stage struct {
@@ -80,7 +80,7 @@ func newStageIn(t testing.TB, folder, base, commit string) *stage {
 	s.perform()
 	oracle := ask.New(b, ask.Options{Config: func(context.Context) (*config.Config, error) { return s.config, nil }})
 	t.Cleanup(oracle.Close)
-	d, err := New(b, access.NewGuard(s.store, &access.Options{PublicReads: true}), Options{Root: filepath.Dir(dir), Name: onlyText, Oracle: oracle, Portfolio: func() *portfolio.Desk { return s.desk }})
+	d, err := New(b, access.NewGuard(s.store, nil), Options{Root: filepath.Dir(dir), Name: onlyText, Oracle: oracle, Portfolio: func() *portfolio.Desk { return s.desk }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,6 +90,11 @@ func newStageIn(t testing.TB, folder, base, commit string) *stage {
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
+}
+
+// allowAnonymousReads makes the server one that was started with --anonymous-read.
+func (s *stage) allowAnonymousReads() {
+	s.dashboard.guard = access.NewGuard(s.store, &access.Options{AnonymousReads: true})
 }
 
 func (s *stage) do(c rules.Command) rules.Answer {
@@ -138,7 +143,11 @@ func (s *stage) check(work string, passed bool) {
 	if !passed {
 		row.Exit, row.Output = 1, s.blob(hostile)
 	}
-	s.do(rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit, Base: s.base, Rows: []rules.CheckRow{row}})
+	report := rules.ReportChecks{Session: a.Session, Epoch: a.Lease.Epoch, Commit: s.commit, Base: s.base, Rows: []rules.CheckRow{row}}
+	if work == "T1" { // agents choose the names of files
+		report.Steering = []string{".claude/" + onlyText}
+	}
+	s.do(report)
 }
 
 func (s *stage) develop(work string) {
@@ -256,6 +265,7 @@ var (
 // TestHostileTextStaysText shows hostile text in every field that an agent or a plan controls, on every page.
 func TestHostileTextStaysText(t *testing.T) {
 	s := newStage(t)
+	s.allowAnonymousReads()
 	for _, client := range []*http.Client{http.DefaultClient, s.logIn(access.Operate)} {
 		for path, shows := range s.pages() {
 			status, header, body := s.get(client, path)
@@ -273,7 +283,7 @@ func TestHostileTextStaysText(t *testing.T) {
 					t.Errorf("%s has %s: %q", path, name, found)
 				}
 			}
-			for _, raw := range []string{"<script>alert", "<img", "<svg onload", "\x1b", "\u202e"} {
+			for _, raw := range []string{"<script>alert", "<img", "<svg onload", "\x1b", "\u202e", "\u3164", "\ufe0f", "\u2800"} {
 				if strings.Contains(body, raw) {
 					t.Errorf("%s contains %q", path, raw)
 				}
@@ -288,8 +298,8 @@ func TestAnswerReachesTheAgent(t *testing.T) {
 	if _, _, page := s.get(client, "/"); !strings.Contains(page, `action="/questions/Q-1/answer"`) {
 		t.Fatal("the inbox has no form for the question")
 	}
-	if _, _, page := s.get(http.DefaultClient, "/"); strings.Contains(page, "<textarea") {
-		t.Error("the inbox has a form for somebody who has not logged in")
+	if _, _, page := s.get(s.viewer(), "/"); strings.Contains(page, "<textarea") {
+		t.Error("the inbox has a form for somebody who may only read")
 	}
 	if status, body := s.post(client, "/questions/Q-1/answer", url.Values{"text": {"two\r\ndecimals"}, "back": {"/"}}); status != http.StatusSeeOther {
 		t.Fatalf("answer: %d %s", status, body)
@@ -308,7 +318,7 @@ func TestAnswerReachesTheAgent(t *testing.T) {
 func TestHeaderSaysThatNoRunIsActive(t *testing.T) {
 	s := newStage(t)
 	s.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"})
-	if _, _, page := s.get(http.DefaultClient, "/board"); !strings.Contains(page, "stopped") || strings.Contains(page, "running") {
+	if _, _, page := s.get(s.viewer(), "/board"); !strings.Contains(page, "stopped") || strings.Contains(page, "running") {
 		t.Errorf("the header of a run that has no process:\n%s", page[:min(len(page), 3000)])
 	}
 }
@@ -394,6 +404,7 @@ func TestFormsCheckAccess(t *testing.T) {
 	s := newStage(t)
 	forms := map[string]access.Scope{"/questions/Q-9/answer": access.Answer, "/work/T9/approve": access.Answer, "/work/T9/reject": access.Answer,
 		"/work/T9/rework": access.Answer, "/work/T9/tell": access.Answer, "/work/T9/order": access.Operate, "/ledger/verify": access.Read, "/oracle": access.Operate}
+	s.allowAnonymousReads()
 	clients := map[access.Scope]*http.Client{access.Public: http.DefaultClient}
 	for _, scope := range []access.Scope{access.Read, access.Answer, access.Operate} {
 		clients[scope] = s.logIn(scope)
@@ -416,6 +427,50 @@ func TestFormsCheckAccess(t *testing.T) {
 	}
 	if after := s.box.Engine.Tail().Seq; after != before {
 		t.Errorf("%d events were written", after-before)
+	}
+}
+
+// TestVisitorsSeeNothing opens every page as somebody who has not logged in, such as another user of the machine, or an agent. Each says how to
+// log in and nothing about the box, whether what it is about exists or not.
+func TestVisitorsSeeNothing(t *testing.T) {
+	s := newStage(t)
+	s.desk = exampleDesk(t)
+	s.noteRun(t, "T-1")
+	source, err := os.ReadFile("dashboard.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := map[string]bool{"/login": true, "/verify": true, "/static/{file}": true, "/static/tree-picture.css": true}
+	values := strings.NewReplacer("{$}", "", "{task}", "T2", "{digest}", s.blob("T2").String(), "{seq}", "3", "{ticker}", "SLV", "{session}", "O-1", "{name}", "worker", "{run}", "T-1", "{file}", "verify.js")
+	paths := []string{"/none", "/work/none", "/work/T2/log?session=0", "/ledger?text=pwned"}
+	for _, route := range regexp.MustCompile(`"(?:GET )?(/[^" ]*)"`).FindAllStringSubmatch(string(source), -1) {
+		paths = append(paths, route[1])
+	}
+	if len(paths) < 25 {
+		t.Fatalf("only %d pages were found in the source", len(paths))
+	}
+	for _, path := range paths {
+		status, header, page := s.get(http.DefaultClient, values.Replace(path))
+		switch {
+		case open[path] && status != http.StatusOK:
+			t.Errorf("%s: %d, want a page that everybody can open", path, status)
+		case !open[path] && status != http.StatusUnauthorized:
+			t.Errorf("%s: %d", path, status)
+		}
+		if status == http.StatusUnauthorized && (!strings.Contains(page, "<h1>Log in</h1>") || !strings.Contains(page, "signalbox token link")) {
+			t.Errorf("%s does not say how to log in:\n%s", path, page)
+		}
+		if header.Get("Content-Security-Policy") == "" {
+			t.Errorf("%s has no content policy", path)
+		}
+		for _, secret := range []string{"pwned", s.box.ID(), "T2", "SLV", "browser-", "counter"} { // the project and its titles, the box, work, a position, logins, the plan
+			if !open[path] && strings.Contains(page, secret) {
+				t.Errorf("%s tells %q:\n%s", path, secret, page)
+			}
+		}
+	}
+	if status, _ := s.post(http.DefaultClient, "/ledger/verify", nil); status != http.StatusUnauthorized {
+		t.Errorf("verify: %d", status)
 	}
 }
 
@@ -449,7 +504,7 @@ new file mode 100644
 @@ -0,0 +1 @@
 +one
 diff --git a/p.png b/p.png
-Binary files a/p.png and b/p.png differ
+Binary files a/p.png and b/p.png differ: 3 bytes, SHA-256 aa, became 4 bytes, SHA-256 bb
 `
 	parsed, err := parseDiff(strings.NewReader(diff))
 	files := parsed.Files
@@ -466,7 +521,7 @@ Binary files a/p.png and b/p.png differ
 	if l := first.Lines[5]; l.Kind != "same" || l.Old != 3 || l.New != 4 {
 		t.Errorf("the last line: %+v", l)
 	}
-	if files[1].Name != "added.txt" || files[1].Note != "new" || files[1].Added != 1 || !files[2].Binary {
+	if files[1].Name != "added.txt" || files[1].Note != "new" || files[1].Added != 1 || !files[2].Binary || files[2].Note != "3 bytes, SHA-256 aa, became 4 bytes, SHA-256 bb" {
 		t.Errorf("the other files: %+v", files[1:])
 	}
 }
@@ -537,7 +592,7 @@ func TestDiffLinesShowWhatIsCut(t *testing.T) {
 		"a  b":                                 {{Text: "a  b"}},
 		"x" + strings.Repeat(" ", 80) + "y":    {{Text: "x" + strings.Repeat(" ", 80) + "y"}},
 		"x" + strings.Repeat(" \t", 500) + "y": {{Text: "x"}, {Blanks: 1000}, {Text: "y"}},
-		"é" + strings.Repeat("\u3164", 90) + "é" + strings.Repeat("\u2800", 81): {{Text: "é"}, {Blanks: 90}, {Text: "é"}, {Blanks: 81}, {}},
+		"é" + strings.Repeat(" ", 90) + "é" + strings.Repeat("\t", 81): {{Text: "é"}, {Blanks: 90}, {Text: "é"}, {Blanks: 81}, {}},
 	} {
 		if got := (diffLine{Text: text}).Pieces(); !slices.Equal(got, want) {
 			t.Errorf("%q: %+v, want %+v", text, got, want)
@@ -599,6 +654,42 @@ func TestFilesOfAChange(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Whoever approves a change is told of the characters in it that nobody sees.
+func TestHiddenCharactersInAChange(t *testing.T) {
+	const notice = "This diff has 1 line with invisible characters, which can hide what the code does: a.go:2 U&#43;3164."
+	for text, hidden := range map[string]bool{"one\nconst { n,\u3164} = q\n": true, "one\nconst { n } = q\n": false} {
+		folder, commit := repository(t, map[string]string{"a.go": text})
+		s := newStageIn(t, folder, git(t, folder, "rev-parse", "main"), commit)
+		for _, path := range []string{"/", "/work/T1", "/work/T1/diff"} {
+			page := s.mustGet(t, path)
+			if strings.Contains(page, notice) != hidden || strings.Contains(page, "\u3164") {
+				t.Errorf("%s of %q: %s", path, text, page)
+			}
+		}
+	}
+}
+
+// TestSteeringIsShownByItself looks for files that steer agents: on the pages on which a merge is approved, and first in the diff.
+func TestSteeringIsShownByItself(t *testing.T) {
+	folder, commit := repository(t, map[string]string{"A.go": "x := 1\n", "CLAUDE.md": "obey\n"})
+	s := newStageIn(t, folder, "", commit)
+	client := s.logIn(access.Answer)
+	for _, path := range []string{"/", "/work/T1"} {
+		if _, _, page := s.get(client, path); !strings.Contains(page, "it changes files that steer agents: .claude/") {
+			t.Errorf("%s does not say it:\n%s", path, page)
+		}
+	}
+	_, _, page := s.get(client, "/work/T1/diff")
+	last := 0
+	for _, text := range []string{"it changes files that steer agents: CLAUDE.md", "<bdi>CLAUDE.md</bdi>", "obey", "<bdi>A.go</bdi>", `action="/work/T1/approve"`} {
+		at := strings.Index(page, text)
+		if at < last {
+			t.Fatalf("%q is at %d, after %d:\n%s", text, at, last, page)
+		}
+		last = at
 	}
 }
 
@@ -735,7 +826,7 @@ func TestLedgerPageIsFull(t *testing.T) {
 	s := newStage(t)
 	s.box.Journal = shortReads{s.box.Journal}
 	head := s.box.Engine.Tail().Seq
-	_, _, page := s.get(http.DefaultClient, "/ledger")
+	_, _, page := s.get(s.viewer(), "/ledger")
 	for seq := head; seq > 0 && seq+eventsOnPage > head; seq-- {
 		if !strings.Contains(page, fmt.Sprintf(`"/ledger/%d"`, seq)) {
 			t.Errorf("event %d of %d is missing", seq, head)
@@ -784,7 +875,7 @@ func TestBoardIsBounded(t *testing.T) {
 	for i := range tasks {
 		s.do(rules.OpenWork{Work: fmt.Sprintf("draft-%d", i), Phase: signalbox.PhaseDraft, Actor: "ann"})
 	}
-	_, _, page := s.get(http.DefaultClient, "/board")
+	_, _, page := s.get(s.viewer(), "/board")
 	if got := strings.Count(page, `id="task-draft-`); got != maxCards {
 		t.Errorf("%d cards, want %d", got, maxCards)
 	}

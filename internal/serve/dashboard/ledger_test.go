@@ -29,7 +29,7 @@ var (
 // listedEvents returns the events that a page of the ledger lists, and the address of the next part, "" if there is none.
 func (s *stage) listedEvents(path string) (seqs []uint64, older, page string) {
 	s.t.Helper()
-	status, _, page := s.get(http.DefaultClient, path)
+	status, _, page := s.get(s.viewer(), path)
 	if status != http.StatusOK {
 		s.t.Fatalf("%s: %d %s", path, status, page)
 	}
@@ -103,7 +103,7 @@ func TestLedgerSearch(t *testing.T) {
 		}
 	}
 	for _, wrong := range []string{"from=x", "to=0", "to=-1", "since=yesterday", "until=2026-13-01", "event=x", "event=0"} {
-		if status, _, page := s.get(http.DefaultClient, "/ledger?"+wrong); status != http.StatusBadRequest || !strings.Contains(page, "is not") {
+		if status, _, page := s.get(s.viewer(), "/ledger?"+wrong); status != http.StatusBadRequest || !strings.Contains(page, "is not") {
 			t.Errorf("%s: %d", wrong, status)
 		}
 	}
@@ -167,13 +167,13 @@ func TestSearchesWaitForASlot(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/ledger?text=x": http.StatusServiceUnavailable, "/ledger": http.StatusOK, "/ledger?event=3": http.StatusOK, "/ledger/3": http.StatusOK, "/board": http.StatusOK} {
-		if status, _, _ := s.get(http.DefaultClient, path); status != want {
+		if status, _, _ := s.get(s.viewer(), path); status != want {
 			t.Errorf("%s without a slot: %d, want %d", path, status, want)
 		}
 	}
 	s.dashboard.searches.Leave()
 	for range 2 { // the first gives its slot back
-		if status, _, _ := s.get(http.DefaultClient, "/ledger?text=x"); status != http.StatusOK {
+		if status, _, _ := s.get(s.viewer(), "/ledger?text=x"); status != http.StatusOK {
 			t.Errorf("with a slot: %d", status)
 		}
 	}
@@ -198,6 +198,8 @@ func TestExcerpt(t *testing.T) {
 // TestEventPage looks at every event: it has links to its neighbours, its work, its session, and its blobs, which all work.
 func TestEventPage(t *testing.T) {
 	s := newStage(t)
+	follows := *s.viewer()
+	follows.CheckRedirect = nil
 	if _, err := s.box.Sign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +209,7 @@ func TestEventPage(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range events {
 		e := &events[i]
-		status, _, page := s.get(http.DefaultClient, fmt.Sprint("/ledger/", e.Seq))
+		status, _, page := s.get(s.viewer(), fmt.Sprint("/ledger/", e.Seq))
 		if status != http.StatusOK {
 			t.Fatalf("event %d: %d", e.Seq, status)
 		}
@@ -228,7 +230,7 @@ func TestEventPage(t *testing.T) {
 				continue
 			}
 			seen[path] = true
-			if status, _, _ := s.get(http.DefaultClient, path); status != http.StatusOK {
+			if status, _, _ := s.get(&follows, path); status != http.StatusOK {
 				t.Errorf("event %d leads to %s: %d", e.Seq, path, status)
 			}
 		}
@@ -247,13 +249,13 @@ func TestEventPageNamesBlobs(t *testing.T) {
 	ended := events[slices.IndexFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeAgentTurnEnded })]
 	path := fmt.Sprint("/ledger/", ended.Seq)
 	digest := regexp.MustCompile(`<dt><bdi>output</bdi></dt><dd><a href="/blob/([0-9a-f]{64})"`)
-	_, _, page := s.get(http.DefaultClient, path)
+	_, _, page := s.get(s.viewer(), path)
 	match := digest.FindStringSubmatch(page)
 	if match == nil {
 		t.Fatalf("no link to the output:\n%s", page)
 	}
 	heard := events[slices.IndexFunc(events, func(e signalbox.Event) bool { return e.Type == rules.TypeSignalHeard })]
-	if _, _, page := s.get(http.DefaultClient, fmt.Sprint("/ledger/", heard.Seq)); !strings.Contains(page, " of what the agent wrote") {
+	if _, _, page := s.get(s.viewer(), fmt.Sprint("/ledger/", heard.Seq)); !strings.Contains(page, " of what the agent wrote") {
 		t.Errorf("the page of a signal does not say where it is:\n%s", page)
 	}
 	var blob signalbox.Hash
@@ -263,7 +265,7 @@ func TestEventPageNamesBlobs(t *testing.T) {
 	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: blob, Reason: "secret", Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, page := s.get(http.DefaultClient, path); digest.MatchString(page) || !strings.Contains(page, fmt.Sprintf(`redacted by <a href="/ledger/%d">`, s.box.Engine.Tail().Seq)) {
+	if _, _, page := s.get(s.viewer(), path); digest.MatchString(page) || !strings.Contains(page, fmt.Sprintf(`redacted by <a href="/ledger/%d">`, s.box.Engine.Tail().Seq)) {
 		t.Errorf("the page does not say that the blob was redacted:\n%s", page)
 	}
 }
@@ -276,7 +278,7 @@ func (s *stage) finished() string {
 	go func() { defer close(ended); s.dashboard.Run(ctx) }()
 	defer func() { cancel(); <-ended }()
 	for {
-		if _, _, page := s.get(http.DefaultClient, "/ledger/verify"); !strings.Contains(page, "data-running") {
+		if _, _, page := s.get(s.viewer(), "/ledger/verify"); !strings.Contains(page, "data-running") {
 			return page
 		}
 	}
@@ -285,6 +287,7 @@ func (s *stage) finished() string {
 // TestVerificationPage verifies a ledger, also one that was changed. Several clicks start one verification.
 func TestVerificationPage(t *testing.T) {
 	s := newStage(t)
+	s.allowAnonymousReads()
 	client := s.logIn(access.Read)
 	if _, _, page := s.get(http.DefaultClient, "/ledger/verify"); !strings.Contains(page, "Nobody has verified it") || strings.Contains(page, "<form") {
 		t.Errorf("before, for a visitor:\n%s", page)
@@ -345,7 +348,6 @@ func TestVerificationPage(t *testing.T) {
 // TestProofCheckerIsPublic: the page that checks proofs needs no login, says nothing about the box, and says what its user trusts.
 func TestProofCheckerIsPublic(t *testing.T) {
 	s := newStage(t)
-	s.dashboard.guard = access.NewGuard(s.store, nil)
 	if status, _, _ := s.get(http.DefaultClient, "/ledger"); status != http.StatusUnauthorized {
 		t.Errorf("the ledger is public: %d", status)
 	}

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/text"
 )
 
 // inboxPage is everything that waits for the human.
@@ -131,6 +132,8 @@ type diffPage struct {
 	Working bool
 	// Waits means that the task waits for approval.
 	Waits bool
+	// Hidden is a notice about invisible characters, "" if there are none.
+	Hidden string
 	unifiedDiff
 }
 
@@ -154,7 +157,9 @@ func (d *Dashboard) diff(ctx context.Context, r *http.Request) (view, error) {
 	defer diff.Close()
 	reader, writer := io.Pipe()
 	go func() { writer.CloseWithError(diff.Print(ctx, writer, workspace.DiffOptions{})) }()
-	page.unifiedDiff, err = parseDiff(reader)
+	var scan text.DiffScan
+	page.unifiedDiff, err = parseDiff(io.TeeReader(reader, &scan))
+	page.Hidden = scan.Notice()
 	reader.Close()
 	return view{template: "diff", title: "Diff of " + w.ID, data: page}, err
 }

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func (s *stage) loadLarge() {
 // link, and a line from each blocker.
 func TestPlanIsDrawn(t *testing.T) {
 	s := newStage(t)
-	if _, _, page := s.get(http.DefaultClient, "/run"); !strings.Contains(page, "needs approval</text>") || !strings.Contains(page, "asking</text>") {
+	if _, _, page := s.get(s.viewer(), "/run"); !strings.Contains(page, "needs approval</text>") || !strings.Contains(page, "asking</text>") {
 		t.Errorf("the states of the tasks are missing:\n%s", page)
 	}
 	s.loadLarge()
@@ -65,7 +64,7 @@ func TestPlanIsDrawn(t *testing.T) {
 	if critical != 6 {
 		t.Errorf("%d tasks are critical, want the longest chain of 6", critical)
 	}
-	_, _, page := s.get(http.DefaultClient, "/run?plan=large")
+	_, _, page := s.get(s.viewer(), "/run?plan=large")
 	for id, b := range at {
 		if want := fmt.Sprintf(`<a href="/work/%s" aria-label="%s: `, id, id); !strings.Contains(page, want) || !strings.Contains(page, ">"+b.State()+"</text>") {
 			t.Errorf("%s has no link, or no label %q", id, b.State())
@@ -96,7 +95,7 @@ func TestTooManyTasksAreNotDrawn(t *testing.T) {
 	}
 	for !s.do(many).Plan.Loaded {
 	}
-	if _, _, page := s.get(http.DefaultClient, "/run"); !strings.Contains(page, "301 tasks are too many") || strings.Contains(page, "class=\"node") {
+	if _, _, page := s.get(s.viewer(), "/run"); !strings.Contains(page, "301 tasks are too many") || strings.Contains(page, "class=\"node") {
 		t.Error("the picture has too many tasks")
 	}
 }

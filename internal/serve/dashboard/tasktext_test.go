@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/json"
 	"html"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -24,7 +23,7 @@ func TestTaskPageHasTheText(t *testing.T) {
 		Tasks: []rules.PlanTask{{ID: "W1", Title: "count", Text: text}}}
 	for !s.do(load).Plan.Loaded {
 	}
-	_, _, page := s.get(http.DefaultClient, "/work/W1")
+	_, _, page := s.get(s.viewer(), "/work/W1")
 	_, section, _ := strings.Cut(page, `<details open><summary>Task</summary><pre class="text">`)
 	section, _, ended := strings.Cut(section, "</pre></details>")
 	if !ended || strings.Contains(section, "<script") || strings.Contains(section, "\x1b") || strings.Contains(section, "\u202e") {
@@ -38,7 +37,7 @@ func TestTaskPageHasTheText(t *testing.T) {
 	if _, err := s.box.Redact(t.Context(), rules.RedactBlob{Blob: text, Reason: "private", Actor: "op"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, page := s.get(http.DefaultClient, "/work/W1"); !strings.Contains(page, "W1") || strings.Contains(page, "<summary>Task") {
+	if _, _, page := s.get(s.viewer(), "/work/W1"); !strings.Contains(page, "W1") || strings.Contains(page, "<summary>Task") {
 		t.Errorf("after the redaction: %s", page)
 	}
 }

@@ -66,7 +66,7 @@ func TestTranscriptPieces(t *testing.T) {
 	for _, raw := range []string{"", "raw=1&"} {
 		var all []string
 		for at := "0"; at != fmt.Sprint(text.Len()); {
-			status, _, body := s.get(http.DefaultClient, path+"/piece?"+raw+"at="+at)
+			status, _, body := s.get(s.viewer(), path+"/piece?"+raw+"at="+at)
 			if status != 200 || len(body) > 1<<20 || strings.Contains(body, "<html") {
 				t.Fatalf("at %s: status %d, %d bytes", at, status, len(body))
 			}
@@ -78,7 +78,7 @@ func TestTranscriptPieces(t *testing.T) {
 		}
 		var back []string
 		for before := fmt.Sprint(text.Len()); before != "0"; {
-			_, _, body := s.get(http.DefaultClient, path+"/piece?"+raw+"before="+before)
+			_, _, body := s.get(s.viewer(), path+"/piece?"+raw+"before="+before)
 			back = append(shownLines(body), back...)
 			before = attribute(body, "from")
 		}
@@ -159,7 +159,7 @@ func TestEventsLeadToTheirBytes(t *testing.T) {
 		}
 		seen++
 		link := fmt.Sprintf("/work/T3/log?event=%d", e.Seq)
-		if _, _, page := s.get(http.DefaultClient, fmt.Sprintf("/ledger/%d", e.Seq)); !strings.Contains(page, html.EscapeString(link)) {
+		if _, _, page := s.get(s.viewer(), fmt.Sprintf("/ledger/%d", e.Seq)); !strings.Contains(page, html.EscapeString(link)) {
 			t.Errorf("the page of %s has no link to the transcript", e.Type)
 		}
 		address, body, _ := s.follow(link)
@@ -191,12 +191,12 @@ func TestLiveTranscriptGrows(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, _, body := s.get(http.DefaultClient, "/work/T3/log")
+		_, _, body := s.get(s.viewer(), "/work/T3/log")
 		if got := strings.Join(shownLines(body), "\n"); strings.TrimSpace(strings.ReplaceAll(got, "✔ ", "")) != strings.TrimSpace(text) || !strings.Contains(body, "data-running") {
 			t.Errorf("after %q: %q", more, got)
 		}
 	}
-	if _, _, body := s.get(http.DefaultClient, "/work/T3/log"); strings.Count(body, "<mark") != 1 || !strings.Contains(body, "✔ CHECKPOINT: T3") {
+	if _, _, body := s.get(s.viewer(), "/work/T3/log"); strings.Count(body, "<mark") != 1 || !strings.Contains(body, "✔ CHECKPOINT: T3") {
 		t.Errorf("the signal is not marked: %v", shownLines(body))
 	}
 }
@@ -208,7 +208,7 @@ func TestDamagedTranscript(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.box.Dir, "blobs", digest[:2], digest[2:]), []byte("something else\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, body := s.get(http.DefaultClient, "/blob/"+digest); status == 200 || strings.Contains(body, "something else") {
+	if status, _, body := s.get(s.viewer(), "/blob/"+digest); status == 200 || strings.Contains(body, "something else") {
 		t.Errorf("status %d: %s", status, body)
 	}
 }
@@ -217,15 +217,15 @@ func TestDamagedTranscript(t *testing.T) {
 func TestTranscriptOfNothing(t *testing.T) {
 	s := newStage(t)
 	for _, path := range []string{"/blob/x", "/blob/" + strings.Repeat("0", 64), "/blob/" + strings.Repeat("0", 64) + "/piece", "/work/T1/log?event=999999", "/work/T1/log?event=1", "/work/T1/log?event=x", "/work/none/log/piece"} {
-		if status, _, _ := s.get(http.DefaultClient, path); status != http.StatusNotFound {
+		if status, _, _ := s.get(s.viewer(), path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, status)
 		}
 	}
 	for _, query := range []string{"at=99999999999999999999", "at=-5", "at=5000000000", "session=99&turn=-1", "before=x", "go=x", "find=%ff&go=next", "raw&at=0", "session=0&turn=7"} {
-		if status, _, _ := s.get(http.DefaultClient, "/work/T1/log?"+query); status != 200 && status != http.StatusSeeOther {
+		if status, _, _ := s.get(s.viewer(), "/work/T1/log?"+query); status != 200 && status != http.StatusSeeOther {
 			t.Errorf("%s: status %d", query, status)
 		}
-		if status, _, _ := s.get(http.DefaultClient, "/work/T1/log/piece?"+query); status != 200 {
+		if status, _, _ := s.get(s.viewer(), "/work/T1/log/piece?"+query); status != 200 {
 			t.Errorf("piece %s: status %d", query, status)
 		}
 	}

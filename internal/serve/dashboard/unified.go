@@ -67,7 +67,7 @@ func (l diffLine) Pieces() (pieces []piece) {
 		blanks = 0
 	}
 	for i, r := range l.Text {
-		if !looksBlank(r) {
+		if r != ' ' && r != '\t' { // other characters that look like nothing are escaped
 			cut(i)
 			continue
 		}
@@ -78,15 +78,6 @@ func (l diffLine) Pieces() (pieces []piece) {
 	}
 	cut(len(l.Text))
 	return append(pieces, piece{Text: rest})
-}
-
-// looksBlank reports whether a character is shown as nothing. Other white space is escaped.
-func looksBlank(r rune) bool {
-	switch r {
-	case ' ', '\t', '\u115f', '\u1160', '\u2800', '\u3164', '\uffa0':
-		return true
-	}
-	return false
 }
 
 // diffParser reads a unified diff line by line.
@@ -228,6 +219,9 @@ func (f *diffFile) add(line string, p *position) (diffLine, bool) {
 		f.Note = strings.TrimSpace(f.Note + " " + line)
 	case strings.HasPrefix(line, "Binary files "), strings.HasPrefix(line, "GIT binary patch"):
 		f.Binary = true
+		if _, sizes, described := strings.Cut(line, " differ: "); described {
+			f.Note = strings.TrimPrefix(f.Note+"; "+sizes, "; ")
+		}
 	case strings.HasPrefix(line, "+++ b/"):
 		f.Name = strings.TrimSuffix(strings.TrimPrefix(line, "+++ b/"), "\t")
 	}

@@ -6,6 +6,7 @@ const live = document.getElementById("live");
 let pending = false;
 let fetching = false;
 let deferred = false;
+let loggedOut = false;
 
 function say(text) {
   if (live) live.textContent = text;
@@ -62,6 +63,8 @@ async function refresh() {
     do {
       pending = deferred = false;
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      loggedOut = answer.status === 401;
+      if (loggedOut) say("· logged out");
       if (!answer.ok) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       document.title = page.title;
@@ -80,7 +83,7 @@ let stream = null;
 // follow refreshes the page on every event while it is visible: a browser has few connections to a server, and each stream takes one. The
 // browser connects again by itself, unless the server refused.
 function follow() {
-  if (stream || document.hidden || !document.querySelector("main [data-live]")) return;
+  if (stream || loggedOut || document.hidden || !document.querySelector("main [data-live]")) return;
   stream = new EventSource("/api/v1/events?after=" + (document.body.dataset.shown || document.body.dataset.seq));
   let lost = false;
   stream.onopen = () => {
@@ -94,6 +97,7 @@ function follow() {
     lost = true;
     if (stream.readyState !== EventSource.CLOSED) return;
     stream = null;
+    refresh(); // which finds out whether the login has ended
     setTimeout(follow, 3000);
   };
 }

@@ -9,10 +9,10 @@ const maxOpen = 24; // marks of emphasis that are not closed yet
 const maxColumns = 100; // of a table; a wider one is shown as text
 const maxTicks = 32; // of a mark of code in a line: the text is searched once for each length that has no end
 
-// printable makes characters visible that a browser would obey or hide: control characters, directions of text, invisible ones. The two
-// joiners only select the shape of letters.
+// printable makes characters visible that a browser would obey or hide: control characters, directions of text, invisible ones. IsUnsafe
+// in package text has the same list.
 export function printable(text) {
-  return text.replace(/(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
+  return text.replace(/(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu, (c) => "\\u{" + c.codePointAt(0).toString(16) + "}");
 }
 
 // element returns an element with children: nodes, texts, and lists of them.

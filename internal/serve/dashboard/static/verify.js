@@ -414,7 +414,10 @@ const maxFile = 8 << 20;
 
 // show returns text without what could hide something or change the text around it.
 function show(text) {
-  return text.replace(new RegExp(escaped.source, "g"), (c) => (c === "\n" ? c : escapeText(c)));
+  return text.replace(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800]/gu, (c) => {
+    const code = c.codePointAt(0).toString(16);
+    return code.length > 4 ? "\\u{" + code + "}" : "\\u" + code.padStart(4, "0");
+  });
 }
 
 // element makes an element of the page. Children are elements and text.
