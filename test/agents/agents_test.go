@@ -18,9 +18,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/testkit/npm"
+	"signalbox/internal/testkit/offline"
 )
 
-// Environment variables that tell the test process in the namespace what to do, and where the programs are.
+// Environment variables: whether to run, and where the programs are.
 const (
 	modeVariable    = "SIGNALBOX_AGENTS"
 	kitVariable     = "SIGNALBOX_AGENTS_KIT"
@@ -32,42 +35,24 @@ const patience = 6 * time.Minute
 
 // TestRealAgents runs itself again in a namespace without a network, where it runs the programs.
 func TestRealAgents(t *testing.T) {
-	switch os.Getenv(modeVariable) {
-	case "run":
-	case "inside":
+	if offline.Inside() {
 		runPlans(t)
 		return
-	default:
+	}
+	if os.Getenv(modeVariable) != "run" {
 		t.Skip("this test installs and runs real agent programs: run it with make test-agents")
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		t.Skip("the programs are pinned for Linux on x64")
 	}
 	start := time.Now()
-	k := needKit(t)
+	k := npm.NeedAgents(t, "testdata")
 	t.Logf("the programs were installed after %v", time.Since(start).Round(time.Second))
 	program := filepath.Join(t.TempDir(), "signalbox")
 	if out, err := exec.Command("go", "build", "-o", program, "signalbox/cmd/signalbox").CombinedOutput(); err != nil {
 		t.Fatalf("build signalbox: %v\n%s", err, out)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out bytes.Buffer
-	err = runInNamespace(t, func() *exec.Cmd {
-		cmd := exec.Command(self, "-test.run=^TestRealAgents$", "-test.v", "-test.timeout="+(2*patience+time.Minute).String())
-		cmd.Env = append(os.Environ(), modeVariable+"=inside", kitVariable+"="+string(k), programVariable+"="+program)
-		cmd.Stdout, cmd.Stderr = &out, &out
-		return cmd
-	})
-	t.Logf("in the namespace:\n%s", out.Bytes())
-	if err != nil {
-		t.Errorf("in the namespace: %v", err)
-	}
-	if !strings.Contains(out.String(), "\n--- PASS: TestRealAgents") {
-		t.Error("the test did not run in the namespace")
-	}
+	offline.Run(t, 2*patience+time.Minute, kitVariable+"="+string(k), programVariable+"="+program)
 }
 
 // project is a git repository with a box, and the environment of its programs.
@@ -101,7 +86,8 @@ func newProject(t *testing.T) *project {
 	root := t.TempDir()
 	s := &project{program: os.Getenv(programVariable), dir: filepath.Join(root, "project")}
 	home := filepath.Join(root, "home")
-	s.env = []string{"PATH=" + kit(os.Getenv(kitVariable)).path(), "HOME=" + home, "TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
+	path := append(npm.Agents(os.Getenv(kitVariable)).Path(), os.Getenv("PATH"))
+	s.env = []string{"PATH=" + strings.Join(path, string(filepath.ListSeparator)), "HOME=" + home, "TMPDIR=" + root, "USER=ann", "LANG=C.UTF-8", "TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1", "NO_COLOR=1", "AGENTS_TEST=" + root}
 	for _, dir := range []string{s.dir, home} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -226,9 +212,9 @@ func lines[T any](t *testing.T, text []byte) (all []T) {
 }
 
 // runPlans runs the plan in the namespace and checks the results: with another program in each role, and with opencode in all roles and both
-// tasks at the same time. Then it interrupts runs of another plan.
+// tasks at the same time. Then a program renews its login, and runs of another plan are interrupted.
 func runPlans(t *testing.T) {
-	onlyLoopback(t)
+	offline.Start(t)
 	t.Run("each role", func(t *testing.T) {
 		s := newProject(t)
 		server, end := s.serve(t, example(t, "greetings.yaml"))
@@ -265,6 +251,7 @@ func runPlans(t *testing.T) {
 			t.Errorf("heard (-want +got):\n%s", diff)
 		}
 	})
+	t.Run("renewed login", renewLogins)
 	t.Run("interrupted", resumePlans)
 }
 

@@ -1,6 +1,6 @@
 // Command bench compares signalbox with other programs, in one run on one machine, and prints Markdown tables: package
 // transcript beside ripgrep and Go's regexp, the ledger beside SQLite and SHA-256, behaviour trees beside another engine,
-// whole runs beside the bare git commands, the HTTP server beside a bare handler, and databases that several machines share beside the same without a journal. Progress goes to standard error. A
+// whole runs beside the bare git commands, checks beside the same command by hand, the HTTP server beside a bare handler, and databases that several machines share beside the same without a journal. Progress goes to standard error. A
 // missed goal is only reported, because a busy machine is not an error; a wrong result ends with exit status 1.
 //
 // Go benchmarks in the packages measure everything that has no rival. docs/performance.md explains the tables.
@@ -45,6 +45,7 @@ var parts = []part{
 	{"record", compareRecord},
 	{"tree", compareTrees},
 	{"run", compareRuns},
+	{"clean", compareClean},
 	{"inspect", measureInspect},
 	{"serve", measureServe},
 	{"machines", compareMachines},

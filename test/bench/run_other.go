@@ -4,6 +4,8 @@ package main
 
 import "errors"
 
-func compareRuns(settings) error {
-	return errors.New("plans can only be run on Linux and macOS")
-}
+func compareRuns(settings) error { return errNoRuns }
+
+func compareClean(settings) error { return errNoRuns }
+
+var errNoRuns = errors.New("plans can only be run on Linux and macOS")

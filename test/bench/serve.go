@@ -95,7 +95,7 @@ func openSite(program, dir string) (*site, error) {
 			return nil, errors.Join(err, b.Close())
 		}
 	}
-	token, err := access.NewStore(folder).Create(ctx, access.Token{Name: "bench", Kind: access.KindToken, Scope: access.Read, Created: time.Now()})
+	token, err := newToken(folder)
 	if err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -104,6 +104,11 @@ func openSite(program, dir string) (*site, error) {
 		return nil, errors.Join(err, b.Close())
 	}
 	return &site{b, server, token}, nil
+}
+
+// newToken returns a token that may read the box in a folder.
+func newToken(folder string) (string, error) {
+	return access.NewStore(folder).Create(context.Background(), access.Token{Name: "bench", Kind: access.KindToken, Scope: access.Read, Created: time.Now()})
 }
 
 func openTask(b *box.Box, id string) error {
@@ -149,9 +154,14 @@ func (w *webServer) stop() error {
 	return errors.Join(w.cmd.Process.Signal(os.Interrupt), w.cmd.Wait())
 }
 
-// get returns the body of an answer.
-func get(client *http.Client, url string) ([]byte, error) {
-	answer, err := client.Get(url)
+// get returns the body of an answer to a caller with a token.
+func get(client *http.Client, url, token string) ([]byte, error) {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +179,7 @@ func follow(url, token string, arrived func(seq uint64) bool) error {
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Authorization", "Bearer "+token) // without one, few streams are allowed
+	request.Header.Set("Authorization", "Bearer "+token)
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -234,7 +244,7 @@ func timeBoard(program, dir string, s settings) error {
 				return fmt.Errorf("the stream ended: %w", err)
 			}
 		}
-		page, err := get(http.DefaultClient, site.server.url+"/board")
+		page, err := get(http.DefaultClient, site.server.url+"/board", site.token)
 		if err != nil {
 			return err
 		}
@@ -344,7 +354,7 @@ func timeJSON(program, dir string, s settings) error {
 		return err
 	}
 	url := site.server.url + "/api/v1/work"
-	data, err := get(http.DefaultClient, url)
+	data, err := get(http.DefaultClient, url, site.token)
 	if err != nil {
 		return err
 	}
@@ -363,11 +373,11 @@ func timeJSON(program, dir string, s settings) error {
 	var ours, theirs []time.Duration
 	var ratios []float64
 	for range s.rounds {
-		a, err := requestsAtRate(url)
+		a, err := requestsAtRate(url, site.token)
 		if err != nil {
 			return err
 		}
-		b, err := requestsAtRate(at.What)
+		b, err := requestsAtRate(at.What, site.token)
 		if err != nil {
 			return err
 		}
@@ -381,7 +391,7 @@ func timeJSON(program, dir string, s settings) error {
 }
 
 // requestsAtRate sends requests at requestRate for two seconds, and returns how long after its time each was answered.
-func requestsAtRate(url string) (took []time.Duration, err error) {
+func requestsAtRate(url, token string) (took []time.Duration, err error) {
 	const workers = 64
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers, MaxConnsPerHost: workers}}
 	defer client.CloseIdleConnections()
@@ -392,7 +402,7 @@ func requestsAtRate(url string) (took []time.Duration, err error) {
 	for i := range workers {
 		all.Go(func() {
 			for at := range due {
-				if _, err := get(client, url); err != nil {
+				if _, err := get(client, url, token); err != nil {
 					failures[i] = err
 				}
 				results[i] = append(results[i], time.Since(at))
@@ -435,7 +445,7 @@ func compareSlowSubscribers(program, dir string, s settings) error {
 			}
 			defer conn.Close()
 			conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-			if _, err := fmt.Fprintf(conn, "GET /api/v1/events?after=0 HTTP/1.1\r\nHost: %s\r\n\r\n", conn.RemoteAddr()); err != nil {
+			if _, err := fmt.Fprintf(conn, "GET /api/v1/events?after=0 HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", conn.RemoteAddr(), site.token); err != nil {
 				return err
 			}
 		}
@@ -473,6 +483,10 @@ func timeFirstPage(program, dir string, s settings) error {
 	if err := writeBox(folder, s.events); err != nil {
 		return err
 	}
+	token, err := newToken(folder)
+	if err != nil {
+		return err
+	}
 	pages := []string{"/", "/board"}
 	running, started := make([][]float64, len(pages)), make([][]float64, len(pages))
 	for range s.rounds {
@@ -483,7 +497,7 @@ func timeFirstPage(program, dir string, s settings) error {
 				return err
 			}
 			ready := time.Now()
-			if _, err := get(http.DefaultClient, server.url+page); err != nil {
+			if _, err := get(http.DefaultClient, server.url+page, token); err != nil {
 				return err
 			}
 			end := time.Now()

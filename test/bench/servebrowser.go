@@ -2,13 +2,40 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"signalbox/internal/serve/access"
 )
+
+// logIn logs a browser in, and returns the address of the board under the name at which it is.
+func (s *site) logIn(tab context.Context) (board string, err error) {
+	store := access.NewStore(s.Dir)
+	host, err := store.LoginHost(tab)
+	if err != nil {
+		return "", err
+	}
+	link, err := store.NewLink(tab, "browser", access.Read, time.Now())
+	if err != nil {
+		return "", err
+	}
+	address := "http://" + host + s.server.url[strings.LastIndex(s.server.url, ":"):]
+	if _, err := chromedp.Run(tab, chromedp.Navigate(address+"/login")); err != nil {
+		return "", err
+	}
+	const submit = `fetch("/login", { method: "POST", body: new URLSearchParams({ link: %q }) }).then((answer) => answer.ok)`
+	in, err := chromedp.Run(tab, chromedp.Evaluate[bool](fmt.Sprintf(submit, link), chromedp.EvalAwaitPromise))
+	if err == nil && !in {
+		err = errors.New("the browser cannot log in")
+	}
+	return address + "/board", err
+}
 
 // timeBrowser measures how long after an event of another process a browser shows the board with it. Without Chromium it measures nothing.
 func timeBrowser(s *site, samples int) (took []time.Duration, err error) {
@@ -25,7 +52,11 @@ func timeBrowser(s *site, samples int) (took []time.Duration, err error) {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	defer chromedp.Cancel(tab) // waits until it has ended
-	if _, err := chromedp.Run(tab, chromedp.Navigate(s.server.url+"/board")); err != nil {
+	board, err := s.logIn(tab)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := chromedp.Run(tab, chromedp.Navigate(board)); err != nil {
 		return nil, err
 	}
 	watch := func(expression string) error {

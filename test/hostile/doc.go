@@ -7,5 +7,8 @@
 // an effect outside, unless sandbox.Support.Open lists it as something that this kernel cannot stop. With the sandbox off, the same
 // attempt must do both, or have a reason: otherwise it proves nothing.
 //
+// TestCapture is about reviewers instead. Real agent programs, whose model is a script, review the work of an attacker that tries to
+// steer them. They are installed from npm as for test/agents, and run in a network namespace that has only a loopback interface.
+//
 // The tests need Linux. Those that exhaust memory, processes and disk are part of make fault.
 package hostile

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -509,6 +510,24 @@ func linkAttempts() []attempt {
 				return "", err
 			}
 			file, err := unix.Openat(fd, ".ssh/id_ed25519", unix.O_RDONLY, 0)
+			if err != nil {
+				return "", err
+			}
+			return readFD(file)
+		}},
+		{name: "copy a mount with attributes", root: true, effect: leaked, try: func(a *attacker) (string, error) {
+			path, err := unix.BytePtrFromString(a.Home)
+			if err != nil {
+				return "", err
+			}
+			var attributes unix.MountAttr
+			at := unix.AT_FDCWD
+			fd, _, errno := unix.Syscall6(unix.SYS_OPEN_TREE_ATTR, uintptr(at), uintptr(unsafe.Pointer(path)), unix.OPEN_TREE_CLONE,
+				uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
+			if errno != 0 {
+				return "", errno
+			}
+			file, err := unix.Openat(int(fd), ".ssh/id_ed25519", unix.O_RDONLY, 0)
 			if err != nil {
 				return "", err
 			}

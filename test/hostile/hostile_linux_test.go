@@ -131,7 +131,7 @@ func (s *stage) network(by string) string {
 
 // explanation is what signalbox says about the sandbox of a program.
 type explanation struct {
-	Support  struct{ Namespaces bool }
+	Support  struct{ Namespaces, Groups bool }
 	Programs []struct {
 		Open    []string
 		Refused string
@@ -153,7 +153,8 @@ func (s *stage) explain(by string) (e explanation) {
 func (s *stage) needSandbox() {
 	s.t.Helper()
 	e := s.explain(byAgent)
-	if reason := e.Programs[0].Refused; reason != "" && os.Getenv("CI") == "true" {
+	ungrouped := os.Getuid() != 0 && s.system == withoutNamespaces && !e.Support.Groups // only root can give a user control groups
+	if reason := e.Programs[0].Refused; reason != "" && os.Getenv("CI") == "true" && !ungrouped {
 		s.t.Fatal(reason)
 	} else if reason != "" {
 		s.t.Skip(reason)

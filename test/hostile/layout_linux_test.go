@@ -22,6 +22,9 @@ type layout struct {
 	// Part is what the agent does: empty means all attempts.
 	Part string
 
+	// Chain is a program that is a chain of processes, and ChainPipe a pipe that all processes of chains keep open.
+	Chain, ChainPipe string
+
 	// Alone says that no programs but those of the test run as this user, so that all of them may be attacked together.
 	Alone bool
 
@@ -74,6 +77,7 @@ const (
 	forking    = "forking"    // it starts as many processes as it can
 	allocating = "allocating" // it uses more and more memory
 	filling    = "filling"    // it writes more and more files
+	chaining   = "chaining"   // it leaves chains of processes behind, and so does the check
 )
 
 const layoutName = "layout.json"

@@ -28,6 +28,8 @@ const (
 	partIdentity  = "play-identity"
 	partFilter    = "play-filter"
 	partClaude    = "play-claude"
+	partGuard     = "play-guard"
+	partStandIn   = "play-stand-in"
 )
 
 var parts = map[string]func(args []string) error{
@@ -38,6 +40,8 @@ var parts = map[string]func(args []string) error{
 	partBystander: playBystander,
 	partFilter:    playFilter,
 	partClaude:    playClaude,
+	partGuard:     playGuard,
+	partStandIn:   playStandIn,
 	partIdentity:  func([]string) error { _, err := fmt.Println(os.Geteuid()); return err },
 }
 
@@ -124,6 +128,8 @@ func misbehave(part string) (started int) {
 				started++
 			}
 		}
+	case chaining:
+		started = startChains()
 	case allocating:
 		var all [][]byte
 		for range 4096 {
@@ -177,6 +183,13 @@ func attackWith(by string, w io.Writer) error {
 
 // playCheck is the check. It attacks when it checks the work of the agent that attacked, and prints the outcomes.
 func playCheck([]string) error {
+	if exists("work") && exists(besideProgram(layoutName)) && readLayout().Part == chaining {
+		once := filepath.Join(filepath.Dir(readLayout().ChainPipe), "checked") // each time takes the seconds that a check is given to end
+		if _, err := os.OpenFile(once, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
+			startChains()
+		}
+		return nil
+	}
 	if !exists(agentReport) || exists(besideProgram(finishName)) {
 		return nil
 	}

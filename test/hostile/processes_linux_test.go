@@ -73,7 +73,7 @@ func processAttempts() []attempt {
 			return string(buffer[:max(n, 0)]), err
 		}},
 		{name: "list the memory of signalbox", try: func(a *attacker) (string, error) { return readFile(fmt.Sprintf("/proc/%d/maps", a.Coordinator)) }},
-		{name: "list the processes of the user", open: "names of running programs",
+		{name: "read the command lines of other processes", open: "command lines of running programs",
 			try:    func(a *attacker) (string, error) { return readFile(fmt.Sprintf("/proc/%d/cmdline", a.Bystander.PID)) },
 			effect: func(_ *stage, _ *attacker, evidence string) bool { return strings.Contains(evidence, partBystander) }},
 		{name: "take a descriptor of another process", effect: leaked, try: func(a *attacker) (string, error) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,12 @@ type scene struct {
 	inside bool
 	// system is what a filter of system calls simulates; empty means this one.
 	system string
+	// ungrouped says that the user has no control groups. Otherwise root gives a user without namespaces some, as systemd does.
+	ungrouped bool
+	// guarded says that a process around signalbox reaps what outlives it, and reports it: see playGuard.
+	guarded bool
+	// path are folders with more programs, before those of the system.
+	path []string
 }
 
 // stage is a machine for the attack: a user with a home folder and a project, a run of signalbox on it, and other programs.
@@ -53,6 +60,8 @@ type stage struct {
 	secret string // what the attacker must not get
 	root   string
 
+	// group is the control group in which the programs of the user start; nil means that of the test.
+	group *os.File
 	run   *exec.Cmd
 	log   string
 	ended chan struct{}
@@ -127,6 +136,9 @@ func newStage(t testing.TB, of scene) *stage {
 	}
 	s.check(json.Unmarshal([]byte(s.must(s.Program, "init", "--json")), &made))
 	s.Key = made.KeyFile
+	if s.uid != 0 && s.system == withoutNamespaces && !s.ungrouped {
+		s.delegate()
+	}
 	s.serve()
 	s.configure()
 	s.makeSetuid()
@@ -263,13 +275,55 @@ func (s *stage) command(argv ...string) *exec.Cmd {
 	if exists(s.Project) {
 		cmd.Dir = s.Project
 	}
-	cmd.Env = []string{"HOME=" + s.Home, "PATH=" + strings.Join([]string{s.Bin, filepath.Dir(s.Program), "/usr/local/bin", "/usr/bin", "/bin"}, ":"),
-		"USER=tester", "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1", secretVariable + "=" + s.secret}
+	path := append([]string{s.Bin, filepath.Dir(s.Program)}, s.path...)
+	path = append(path, "/usr/local/bin", "/usr/bin", "/bin")
+	cmd.Env = []string{"HOME=" + s.Home, "PATH=" + strings.Join(path, ":"), "USER=tester", "LANG=C.UTF-8", "GIT_CONFIG_NOSYSTEM=1",
+		secretVariable + "=" + s.secret}
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if s.uid != 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(s.uid), Gid: uint32(s.uid)}
 	}
+	if s.group != nil {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(s.group.Fd())
+	}
 	return cmd
+}
+
+// delegate gives the user of the stage a control group, and starts its programs in a group inside it.
+func (s *stage) delegate() {
+	s.t.Helper()
+	root := "/sys/fs/cgroup"
+	if !exists(filepath.Join(root, "cgroup.controllers")) {
+		root = filepath.Join(root, "unified")
+	}
+	group := filepath.Join(root, "hostile-"+s.Tag)
+	if err := os.Mkdir(group, 0o755); err != nil {
+		s.t.Skipf("there are no control groups of version 2: %v", err)
+	}
+	inner := filepath.Join(group, "programs")
+	s.check(os.Mkdir(inner, 0o755))
+	for _, path := range []string{group, filepath.Join(group, "cgroup.procs"), inner, filepath.Join(inner, "cgroup.procs")} {
+		s.check(os.Chown(path, s.uid, s.uid))
+	}
+	var err error
+	s.group, err = os.Open(inner)
+	s.check(err)
+	s.t.Cleanup(func() {
+		s.group.Close()
+		removed := func(path string) bool {
+			err := os.Remove(path)
+			return err == nil || errors.Is(err, os.ErrNotExist)
+		}
+		// A signalbox that was killed leaves the groups of its programs, without processes, to the next run.
+		empty := func() bool {
+			left, _ := filepath.Glob(filepath.Join(group, "signalbox-*"))
+			return !slices.ContainsFunc(left, func(path string) bool { return !removed(path) })
+		}
+		if !within(patience, func() bool { return empty() && removed(inner) && removed(group) }) {
+			left, _ := filepath.Glob(filepath.Join(group, "*", "cgroup.procs"))
+			s.t.Errorf("the control group cannot be removed: %v, %s", left, fileText(filepath.Join(inner, "cgroup.procs")))
+		}
+	})
 }
 
 // must runs a program that must succeed, and returns its output.
@@ -518,7 +572,11 @@ func (s *stage) simulate() []string {
 // startRun starts signalbox run.
 func (s *stage) startRun() {
 	s.t.Helper()
-	s.run = s.command(append(s.simulate(), s.Program, "run", filepath.Join(s.root, "plan.md"), "--plain", "--no-wait")...)
+	argv := append(s.simulate(), s.Program, "run", filepath.Join(s.root, "plan.md"), "--plain", "--no-wait")
+	if s.guarded {
+		argv = append([]string{s.program(), partGuard, s.ChainPipe}, argv...)
+	}
+	s.run = s.command(argv...)
 	log, err := os.Create(s.log)
 	s.check(err)
 	defer log.Close()

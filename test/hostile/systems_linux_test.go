@@ -83,7 +83,7 @@ func TestPlantedSettings(t *testing.T) {
 	s.needSandbox()
 	s.write(filepath.Join(s.Bin, "claude"), fmt.Sprintf("#!/bin/sh\nexec %s %s\n", s.program(), partClaude))
 	s.check(os.Chmod(filepath.Join(s.Bin, "claude"), 0o755))
-	s.write(filepath.Join(s.Home, ".claude", ".credentials.json"), `{"login": true}`)
+	s.write(filepath.Join(s.Home, ".claude", ".credentials.json"), claudeLogin)
 	s.write(filepath.Join(s.Home, ".claude", "settings.json"), `{"model": "best"}`)
 	s.write(filepath.Join(s.Box, "signalbox.yaml"), "agent: claude\nlimits: {timeouts: 1}\ngrace: 1s\n")
 	s.check(writeJSON(filepath.Join(s.Bin, layoutName), s.layout))
@@ -96,16 +96,22 @@ func TestPlantedSettings(t *testing.T) {
 	if text := fileText(filepath.Join(s.Home, ".ssh", "id_ed25519")); text != s.secret+"\n" {
 		t.Errorf("~/.ssh/id_ed25519 is %q", text)
 	}
-	for name, want := range map[string]string{"settings.json": `{"model": "best"}`, ".credentials.json": `{"login": "renewed"}`} {
+	for name, want := range map[string]string{"settings.json": `{"model": "best"}`, ".credentials.json": renewedLogin} {
 		if text := fileText(filepath.Join(s.Home, ".claude", name)); text != want {
 			t.Errorf("~/.claude/%s is %q", name, text)
 		}
 	}
 	report := s.must("git", "show", "main:"+settingsReport)
-	if want := `{"model": "best"} {"login": true} false` + "\n"; report != want {
+	if want := `{"model": "best"} ` + claudeLogin + " false\n"; report != want {
 		t.Errorf("the second session of the developer had %q, want %q", report, want)
 	}
 }
+
+// claudeLogin is the user's login, and renewedLogin what an agent makes of it.
+const (
+	claudeLogin  = `{"claudeAiOauth": {"accessToken": "a", "refreshToken": "r", "expiresAt": 1}}`
+	renewedLogin = `{"claudeAiOauth": {"accessToken": "b", "refreshToken": "s", "expiresAt": 2}}`
+)
 
 // settingsReport is a file in which the second session of the developer reports its settings.
 const settingsReport = "settings.txt"
@@ -113,13 +119,6 @@ const settingsReport = "settings.txt"
 // playClaude is an agent program that keeps its settings in CLAUDE_CONFIG_DIR.
 func playClaude([]string) error {
 	task, settings := os.Getenv("SIGNALBOX_WORK"), os.Getenv("CLAUDE_CONFIG_DIR")
-	say := func(text string) error {
-		_, err := fmt.Printf(`{"type":"system","subtype":"init","session_id":"s","model":"m"}
-{"type":"assistant","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":%q}]},"parent_tool_use_id":null,"session_id":"s"}
-{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":%q,"session_id":"s"}
-`, text, text)
-		return err
-	}
 	file := func(name string) string { return filepath.Join(settings, name) }
 	planted := filepath.Join(os.Getenv("HOME"), ".bashrc")
 	switch {
@@ -129,8 +128,9 @@ func playClaude([]string) error {
 		}
 		return say("REVIEW_PASSED: " + task)
 	case os.Getenv("SIGNALBOX_ROLE") == "auditor":
-		if task == attackTask { // the last one renews the login, by replacing the link to the user's file
-			if err := os.WriteFile(file("new"), []byte(`{"login": "renewed"}`), 0o600); err != nil {
+		if task == attackTask { // the last one renews the login, by replacing its copy, and adds something
+			renewed := strings.Replace(renewedLogin, "{", `{"apiKeyHelper": "sh", `, 1)
+			if err := os.WriteFile(file("new"), []byte(renewed), 0o600); err != nil {
 				return err
 			}
 			if err := os.Rename(file("new"), file(".credentials.json")); err != nil {

@@ -26,11 +26,8 @@ type Kit struct {
 func (k *Kit) Need(t *testing.T) {
 	t.Helper()
 	k.once.Do(func() { k.err = k.install() })
-	switch {
-	case k.err != nil && os.Getenv("CI") == "true":
-		t.Fatalf("this test must run in CI: %v", k.err)
-	case k.err != nil:
-		t.Skip(k.err)
+	if k.err != nil {
+		SkipOrFail(t, "%v", k.err)
 	}
 }
 
@@ -41,38 +38,59 @@ func (k *Kit) Remove() {
 	}
 }
 
-// install runs npm ci in a temporary folder.
-func (k *Kit) install() error {
+// install installs the packages in a temporary folder.
+func (k *Kit) install() (err error) {
+	if k.Dir, err = os.MkdirTemp("", "signalbox-npm-"); err != nil {
+		return err
+	}
+	if err := ci(k.Dir, "testdata"); err != nil {
+		return err
+	}
+	k.Node, err = findNode(k.Dir)
+	return err
+}
+
+// pins are the files that determine the versions.
+var pins = []string{"package.json", "package-lock.json"}
+
+// ci runs npm ci in a folder, with the pins of another one. The packages do not need their install scripts.
+func ci(dir, from string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		// Install npm if that is possible without a password, as for other tools.
-		if out, needErr := exec.Command(filepath.Join("..", "..", "scripts", "need"), "npm").CombinedOutput(); needErr != nil {
+		need := filepath.Join("..", "..", "scripts", "need")
+		if out, needErr := exec.Command(need, "npm").CombinedOutput(); needErr != nil {
 			return fmt.Errorf("npm is needed (https://nodejs.org, or apt-get install npm): %s", out)
 		}
 		if npm, err = exec.LookPath("npm"); err != nil {
 			return err
 		}
 	}
-	if k.Dir, err = os.MkdirTemp("", "signalbox-npm-"); err != nil {
-		return err
-	}
-	for _, name := range []string{"package.json", "package-lock.json"} {
-		data, err := os.ReadFile(filepath.Join("testdata", name))
+	for _, name := range pins {
+		data, err := os.ReadFile(filepath.Join(from, name))
 		if err == nil {
-			err = os.WriteFile(filepath.Join(k.Dir, name), data, 0o600)
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	// The packages do not need their install scripts.
 	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline", "--loglevel=error")
-	cmd.Dir = k.Dir
+	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm ci: %w: %s", err, out)
 	}
-	k.Node, err = findNode(k.Dir)
-	return err
+	return nil
+}
+
+// SkipOrFail ends a test that this machine cannot run. It skips the test, but in CI, where a skipped test would go
+// unnoticed, it fails the test.
+func SkipOrFail(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("this test must run in CI: "+format, args...)
+	}
+	t.Skipf(format, args...)
 }
 
 // findNode returns the Node program in the folder, or else that of the system if it is new enough.

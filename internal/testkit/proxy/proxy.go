@@ -27,6 +27,7 @@ type Proxy struct {
 type fault struct {
 	text     []byte
 	answer   bool
+	instead  []byte // of the answer; nil resets the connection
 	happened chan struct{}
 }
 
@@ -105,16 +106,24 @@ func reset(c net.Conn) {
 
 // LoseAnswer loses the answer of the server to the next request that contains a text, and resets its connection. The channel is closed when that has
 // happened.
-func (p *Proxy) LoseAnswer(text string) <-chan struct{} { return p.add(text, true) }
+func (p *Proxy) LoseAnswer(text string) <-chan struct{} {
+	return p.add(&fault{text: []byte(text), answer: true})
+}
+
+// ReplaceAnswer sends something instead of the answer of the server to the next request that contains a text. The channel is closed when the
+// client has closed the connection after it.
+func (p *Proxy) ReplaceAnswer(text string, instead []byte) <-chan struct{} {
+	return p.add(&fault{text: []byte(text), answer: true, instead: instead})
+}
 
 // CutRequest forwards only the first half of the next request that contains a text, and resets its connection. The channel is closed when that has
 // happened.
-func (p *Proxy) CutRequest(text string) <-chan struct{} { return p.add(text, false) }
+func (p *Proxy) CutRequest(text string) <-chan struct{} { return p.add(&fault{text: []byte(text)}) }
 
-func (p *Proxy) add(text string, answer bool) <-chan struct{} {
+func (p *Proxy) add(f *fault) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := &fault{[]byte(text), answer, make(chan struct{})}
+	f.happened = make(chan struct{})
 	p.faults = append(p.faults, f)
 	return f.happened
 }
@@ -225,13 +234,19 @@ func (c *connection) forwardRequests() {
 }
 
 func (c *connection) forwardAnswers() {
-	defer c.reset()
 	for buffer := make([]byte, 64<<10); ; {
 		n, err := c.server.Read(buffer)
-		if err != nil || !c.proxy.await() || c.loses.Load() != nil {
-			return
+		open := err == nil && c.proxy.await()
+		f := c.loses.Load()
+		if open && f != nil && f.instead != nil {
+			c.client.Write(f.instead)
+			return // a reset could overtake it: the client ends the connection
 		}
-		if _, err := c.client.Write(buffer[:n]); err != nil {
+		if open && f == nil {
+			_, err = c.client.Write(buffer[:n])
+		}
+		if !open || f != nil || err != nil {
+			c.reset()
 			return
 		}
 	}
