@@ -53,6 +53,8 @@ type Signal struct {
 	// From and To are where the signal is in the whole stream, with everything that is not text: the position of its first byte, and that after
 	// its last. Both are 0 if nobody asked for them (transcript.Options.Locate), and if they are not known.
 	From, To int64
+	// Followed is set for a verdict that passes work if other text than its labelled fields follows it in its turn.
+	Followed bool
 	// Raw is the signal as written; bytes that are not UTF-8 are shown as U+FFFD.
 	Raw string
 	// Refused is why the signal does not count, "" if it does.
@@ -99,6 +101,7 @@ type Reason string
 const (
 	ReasonFenced       Reason = "fenced"        // inside a code fence
 	ReasonDelegated    Reason = "delegated"     // inside a delegation prompt
+	ReasonThinking     Reason = "thinking"      // inside what the agent thinks, such as <think>
 	ReasonNearMiss     Reason = "near_miss"     // almost a line signal; Name is the nearest, Detail the line to send
 	ReasonMalformed    Reason = "malformed"     // cannot be parsed; Detail is the error
 	ReasonTooLarge     Reason = "too_large"     // over a size limit
@@ -112,6 +115,7 @@ const (
 	ReasonOutOfRole    Reason = "out_of_role"   // the sender's role may not send it
 	ReasonWrongWork    Reason = "wrong_work"    // about a work item that is not the sender's
 	ReasonAmbiguous    Reason = "ambiguous"     // the turn contradicts itself
+	ReasonTextAfter    Reason = "text_after"    // text follows a verdict that passes work, which must be the last thing of a turn
 
 	// The output of the agent program contains something that is not the agent's.
 	ReasonMixedFormats   Reason = "mixed_formats"   // the output changed its format, so no passing signal counts

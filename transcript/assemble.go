@@ -165,7 +165,7 @@ func isUnrelatedObject(line []byte) bool {
 		bytes.HasSuffix(lines.TrimEnd(line), []byte("}")) && !mayNameProtocol(line) && !hasTag(line)
 }
 
-// hasTag reports whether a tag such as <signal may start in the line.
+// hasTag reports whether a tag such as <signal or </think may start in the line.
 func hasTag(line []byte) bool {
 	for {
 		i := bytes.IndexByte(line, '<')
@@ -173,7 +173,15 @@ func hasTag(line []byte) bool {
 			return false
 		}
 		line = line[i+1:]
-		if len(line) >= 2 && line[0]|0x20 == 's' && line[1]|0x20 == 'i' {
+		name := line
+		if len(name) > 0 && name[0] == '/' {
+			name = name[1:]
+		}
+		if len(name) < 2 {
+			continue
+		}
+		switch [2]byte{name[0] | 0x20, name[1] | 0x20} {
+		case [2]byte{'s', 'i'}, [2]byte{'s', 'c'}, [2]byte{'t', 'h'}, [2]byte{'r', 'e'}:
 			return true
 		}
 	}

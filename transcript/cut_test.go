@@ -107,7 +107,7 @@ var fragments = []string{"READY_FOR_REVIEW: t1", "REVIEW_PASSED: t1 key:k", "CHE
 	"/>", "<signal type=\"need_turn\"><reason>r</reason></signal>", "<reason>", "</reason>", "---DELEGATION PROMPT START---",
 	"---DELEGATION PROMPT END---", `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}`,
 	`"protocol":"apm2_agent_exit"`, `{"protocol":"apm2_agent_exit",`, "Files Modified:", "- a.go: text", "| a | b |", "\xff", "é", "🚦", "text", "\x00", "\v",
-	"- ", "1. ", "> ", "✅ ", "`", ":", "FILE CONFLICT: \"a b\"", "file conflict: x", "HEALTH_AUDIT: HEALTHY", "SUB-TASK: a", "<", "S"}
+	"- ", "1. ", "> ", "✅ ", "`", ":", "FILE CONFLICT: \"a b\"", "file conflict: x", "HEALTH_AUDIT: HEALTHY", "SUB-TASK: a", "<", "S", "<think>", "</think>", "<Reasoning ", "REVIEW_PASSED: t1", "Summary:"}
 
 func drawText(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 60).Draw(t, "fragments"), "")

@@ -68,8 +68,8 @@ func exitSignal(o exitObject, key string) signalbox.Signal {
 		sig.Exit = exit
 	}
 	switch {
-	case o.delegated:
-		sig.Refused, sig.Detail = signalbox.ReasonDelegated, ""
+	case o.refused != "":
+		sig.Refused, sig.Detail = o.refused, ""
 	case key != "" && sig.Taken():
 		sig.Refused = signalbox.ReasonWrongKey
 		sig.Detail = "in a keyed session submit the exit signal with signalbox work exit"

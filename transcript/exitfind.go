@@ -25,8 +25,8 @@ func (o *exitObject) end() int64 { return o.at + int64(len(o.raw)) }
 // exitContext is where an object starts.
 type exitContext struct {
 	inFence   bool
-	mayIndent bool // the object may be indented
-	delegated bool
+	mayIndent bool             // the object may be indented
+	refused   signalbox.Reason // why a signal does not count here, "" if it does
 }
 
 // exitFinder finds objects that start at the start of a line, in a fence that may contain an exit signal after

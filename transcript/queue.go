@@ -186,6 +186,18 @@ func (q *signalQueue) closeBody(end int64) {
 	}
 }
 
+// markFollowed notes that text follows the accepted signal at an offset, which waits.
+func (q *signalQueue) markFollowed(offset int64) {
+	for i, e := range slices.Backward(q.waiting) {
+		if e.sig.Offset == offset && e.sig.Taken() {
+			changed := *e
+			changed.sig.Followed = true
+			q.waiting[i] = &changed
+			return
+		}
+	}
+}
+
 // shortenBody ends the last closed body before the offset end there, if it extends beyond.
 func (q *signalQueue) shortenBody(end int64) {
 	for i, e := range slices.Backward(q.waiting) {

@@ -13,13 +13,15 @@ import (
 // checked. Resolve sets Refused on every accepted signal that does not win.
 //
 // If no signal wins, the result is named signalbox.NameUnknown. Its Refused is ReasonAmbiguous if the turn contradicts
-// itself, and ReasonMixedFormats if a passing signal would win and the stream is mixed. Its Detail is advice for the agent.
+// itself, ReasonTextAfter if text follows a verdict that passes work, and ReasonMixedFormats if a passing signal would win and the
+// stream is mixed. Its Detail is advice for the agent.
 func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
 			s.Refused = RefusalReason(*s, role, work)
 		}
 	}
+	refuseThoughts(signals)
 	exit, broken := exitCandidate(signals)
 	line := lineCandidate(signals, exit >= 0)
 	turn := lastTaken(signals, signalbox.DialectTurn)
@@ -50,6 +52,9 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	}
 	if mixed := slices.IndexFunc(signals, isMixed); mixed >= 0 && won.Passing() {
 		return refuseAll(signals, signalbox.ReasonMixedFormats, signals[mixed].Detail)
+	}
+	if isTakenBack(&won, signals) {
+		return refuseAll(signals, signalbox.ReasonTextAfter, askToConfirm(won))
 	}
 	supersede(signals, winner)
 	return won

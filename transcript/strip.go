@@ -61,7 +61,7 @@ func (s *StripStream) part(p []byte, fenced bool) {
 	if fenced {
 		s.blocks.addOpaque(p, s.block)
 	} else {
-		s.blocks.feed(p, 0, 0, false, s.block)
+		s.blocks.feed(p, 0, 0, "", s.block)
 	}
 }
 

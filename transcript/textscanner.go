@@ -13,10 +13,11 @@ import (
 // passes through these stages:
 //
 //	lineAssembler             splits the text into lines and skips ordinary ones
-//	region                    tracks code fences and delegation prompts
+//	region                    tracks code fences, delegation prompts and thinking
 //	lineSignal                recognizes line signals, and near misses
 //	exitFinder, fencedExit    find exit signals
 //	turnFinder                finds turn signals
+//	trailer                   finds text after a verdict
 //	signalQueue               orders the signals, collects bodies, applies limits
 //
 // It is an envelope.Sink and a lineHandler.
@@ -30,6 +31,7 @@ type textScanner struct {
 	fencedTurns turnFinder // inside the open fence
 	exits       exitFinder
 	fencedExit  fencedExit
+	trailer     trailer
 	queue       signalQueue
 	excerpt     excerpt
 	places      places
@@ -92,40 +94,51 @@ func (s *textScanner) startLine(line []byte, at int64, number int) {
 	if len(s.queue.waiting) >= releaseAt {
 		s.queue.release(s.barrier())
 	}
-	s.atFence = false
-	if len(line) == 0 || line[0] == '{' || !suspicious(line) {
-		return
+	s.region.thoughts.startLine()
+	mayMatter := len(line) > 0 && line[0] != '{' && suspicious(line)
+	edge := noBoundary
+	if mayMatter {
+		edge = s.region.advance(line)
 	}
-	switch s.region.advance(line) {
+	s.atFence = edge == fenceOpened || edge == fenceClosed
+	context := lineContext{at: at, number: number,
+		fenced: s.atFence || s.region.inFence(), fenceOpens: edge == fenceOpened,
+		inExit: s.exits.active() || s.fencedExit.possible || s.fencedExit.found}
+	switch edge {
 	case fenceOpened:
-		s.atFence = true
 		s.exits.end(s.exitFound)
 		s.refuseFencedExit()
 		s.fencedExit = newFencedExit(s.region.fence, at)
 	case fenceClosed:
-		s.atFence = true
 		s.exits.end(s.exitFound)
 		s.fencedTurns.end(s.fencedTurnFound)
 		s.fencedExit.closeFence()
 	case noBoundary:
-		s.matchLine(line, at, number)
+		if mayMatter && s.matchLine(line, at, number) {
+			return
+		}
 	}
+	s.textFollows(s.trailer.startLine(line, context))
 }
 
-// matchLine adds the line's signal, if it is one or almost one.
-func (s *textScanner) matchLine(line []byte, at int64, number int) {
+// matchLine adds the line's signal, if it is one or almost one. It reports whether the trailer heard it.
+func (s *textScanner) matchLine(line []byte, at int64, number int) (heard bool) {
 	refused := s.region.refusal()
 	sig, ok := lineSignal(line, s.key, refused)
 	if !ok && refused == "" && len(line) <= maxLine && !s.queue.refusedFull() {
 		sig, ok = nearMissSignal(line, s.key)
 	}
 	if !ok {
-		return
+		return false
 	}
 	sig.Offset, sig.Line = at, number
+	if sig.Taken() {
+		heard = s.trailer.heard(&sig)
+	}
 	if s.add(sig, at+int64(len(lines.TrimEnd(line)))) && sig.Taken() {
 		s.queue.openBody(at, at+int64(len(line))+1)
 	}
+	return heard
 }
 
 // lineBytes implements lineHandler.
@@ -135,22 +148,37 @@ func (s *textScanner) lineBytes(part []byte, at int64, number int) {
 		s.forgetSkipped(at + int64(len(part)))
 		return
 	}
+	s.textFollows(at, number, s.trailer.lineBytes(part))
 	if s.fencedExit.awaitsTurnEnd() && !lines.Blank(part) {
 		s.refuseFencedExit()
 	}
-	inFence, delegated := s.region.inFence(), s.region.delegated
-	context := exitContext{inFence: inFence, mayIndent: inFence && s.fencedExit.possible, delegated: delegated}
+	for len(part) > 0 {
+		refused, closes := s.region.textRefusal(), s.region.thoughts.closes
+		n := s.region.advanceIn(part)
+		s.findBlocks(part[:n], at, number, refused)
+		part, at = part[n:], at+int64(n)
+		if s.region.thoughts.closes > closes {
+			s.queue.add(thoughtBefore(at, number))
+		}
+	}
+}
+
+// findBlocks looks for signals of several lines in a part of a line. refused is why one that starts there
+// does not count.
+func (s *textScanner) findBlocks(part []byte, at int64, number int, refused signalbox.Reason) {
+	inFence := s.region.inFence()
+	context := exitContext{inFence: inFence, mayIndent: inFence && s.fencedExit.possible, refused: refused}
 	if other := s.exits.feed(part, at, number, context, s.exitFound); other && inFence {
 		s.refuseFencedExit()
 	}
 	if inFence {
 		s.turns.addOpaque(part, s.turnFound)
-		s.fencedTurns.feed(part, at, number, delegated, s.fencedTurnFound)
+		s.fencedTurns.feed(part, at, number, refused, s.fencedTurnFound)
 		s.untold = s.untold[:0]
 	} else if s.turns.active() || bytes.IndexByte(part, '<') >= 0 {
 		s.keepSkipped(at)
 		s.tellSkipped()
-		s.turns.feed(part, at, number, delegated, s.turnFound)
+		s.turns.feed(part, at, number, refused, s.turnFound)
 	} else if at < s.pieceStart { // it will not be there later
 		s.keep(part)
 	} else {
@@ -224,12 +252,12 @@ func lastBlankLine(text []byte) int {
 }
 
 // canSkip implements lineHandler. Inside an object, a block or a fence that may contain an exit signal every line
-// matters.
+// matters, and after a verdict the next one.
 func (s *textScanner) canSkip() bool {
-	return !s.turns.active() && !s.fencedTurns.active() && !s.exits.active() && !s.fencedExit.possible
+	return !s.turns.active() && !s.fencedTurns.active() && !s.exits.active() && !s.fencedExit.possible && !s.trailer.looking
 }
 
-// barrier returns the offset before which no more signals can be found.
+// barrier returns the offset before which no more signals can be found, and all is known about them.
 func (s *textScanner) barrier() int64 {
 	barrier := int64(math.MaxInt64)
 	if s.turns.active() {
@@ -246,6 +274,9 @@ func (s *textScanner) barrier() int64 {
 	}
 	if s.fencedExit.found {
 		barrier = min(barrier, s.fencedExit.object.at)
+	}
+	if s.trailer.looking && !s.trailer.turnOver {
+		barrier = min(barrier, s.trailer.verdict)
 	}
 	return barrier
 }
@@ -293,8 +324,10 @@ func (s *textScanner) exitFound(o exitObject) {
 	case o.inFence:
 		s.fencedExitFound(o)
 	default:
-		s.exitSeen = s.exitSeen || !o.delegated
-		s.add(exitSignal(o, s.key), o.end())
+		s.exitSeen = s.exitSeen || o.refused == ""
+		sig := exitSignal(o, s.key)
+		s.trailer.heardExit(&sig)
+		s.add(sig, o.end())
 	}
 }
 
@@ -325,6 +358,7 @@ func (s *textScanner) acceptFencedExit() {
 	}
 	sig, end := exitSignal(s.fencedExit.object, s.key), s.fencedExit.object.end()
 	if sig.Taken() {
+		s.trailer.heardExit(&sig)
 		s.queue.closeBody(s.fencedExit.fenceStart)
 	}
 	s.fencedExit = fencedExit{}
@@ -348,6 +382,7 @@ func (s *textScanner) StartLine() {
 // Pause implements envelope.Sink.
 func (s *textScanner) Pause() {
 	s.StartLine()
+	s.trailer.endBody()
 	if !s.fencedExit.awaitsTurnEnd() {
 		s.queue.closeBody(s.lines.offset)
 	}
@@ -371,6 +406,7 @@ func (s *textScanner) EndMessage() {
 		s.refuseFencedExit()
 	}
 	s.region = region{}
+	s.trailer.endBody()
 	s.firstTurn = nil
 	s.forgetSkipped(s.lines.offset)
 	if s.fencedExit.awaitsTurnEnd() {
@@ -385,6 +421,19 @@ func (s *textScanner) EndTurn() {
 	s.EndMessage()
 	s.acceptFencedExit()
 	s.exitSeen = false
+	s.textFollows(s.trailer.decide())
+	s.trailer.turnOver = true
+}
+
+// textFollows notes that text follows the last verdict, if it was found.
+func (s *textScanner) textFollows(at int64, number int, found bool) {
+	switch {
+	case !found:
+	case s.trailer.turnOver:
+		s.queue.add(textAfter(at, number))
+	default:
+		s.queue.markFollowed(s.trailer.verdict)
+	}
 }
 
 // Remark implements envelope.Sink.

@@ -32,8 +32,8 @@ func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox
 	}
 	sig.Name, sig.Turn = turn.Type, &turn.Signal
 	switch {
-	case b.delegated:
-		sig.Refused = signalbox.ReasonDelegated
+	case b.refused != "":
+		sig.Refused = b.refused
 	case !signalbox.IsTurnType(turn.Type):
 		sig.Refused = signalbox.ReasonUnknownType
 		sig.Detail = "the types are " + strings.Join(signalbox.TurnTypes(), ", ")

@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"slices"
 
+	"signalbox"
 	"signalbox/transcript/internal/lines"
 )
 
 // turnBlock is a block <signal …>…</signal>, or the start of one. raw is valid during the call only.
 type turnBlock struct {
-	kind      blockKind
-	raw       []byte
-	at        int64
-	line      int
-	delegated bool
+	kind    blockKind
+	raw     []byte
+	at      int64
+	line    int
+	refused signalbox.Reason // why it does not count where it is, "" if it does
 }
 
 type blockKind int
@@ -32,15 +33,15 @@ const (
 // paragraph ends. Until then the block and the text after it are held back, at most MaxTurnBlock bytes. If that is not
 // enough, the block is taken for quoted.
 type turnFinder struct {
-	stage     turnStage
-	buf       []byte // the text that is held back: doubtful blocks and what is between, then the current block
-	block     int    // where in buf the current block starts
-	scanned   int    // how much of buf has been looked at
-	at        int64  // of the current block, like line and delegated
-	line      int
-	delegated bool
-	quote     byte         // inside an attribute's value: its quote
-	other     func([]byte) // receives the text outside blocks; nil discards it
+	stage   turnStage
+	buf     []byte // the text that is held back: doubtful blocks and what is between, then the current block
+	block   int    // where in buf the current block starts
+	scanned int    // how much of buf has been looked at
+	at      int64  // of the current block, like line and refused
+	line    int
+	refused signalbox.Reason
+	quote   byte         // inside an attribute's value: its quote
+	other   func([]byte) // receives the text outside blocks; nil discards it
 
 	fenced bool // the text is inside a fence, where there are no code spans
 	spans  lines.CodeSpans
@@ -91,23 +92,23 @@ func (f *turnFinder) passOther(b []byte) {
 }
 
 // feed takes the next bytes of the text, which are in one line, and calls found for each block.
-func (f *turnFinder) feed(b []byte, at int64, line int, delegated bool, found func(turnBlock)) {
+func (f *turnFinder) feed(b []byte, at int64, line int, refused signalbox.Reason, found func(turnBlock)) {
 	for len(b) > 0 {
 		n := 0
 		switch f.stage {
 		case stageSearch:
-			n = f.search(b, at, line, delegated, found)
+			n = f.search(b, at, line, refused, found)
 		case stageName:
 			n = f.readName(b)
 		default:
-			n = f.collect(b, at, line, delegated, found)
+			n = f.collect(b, at, line, refused, found)
 		}
 		b, at = b[n:], at+int64(n)
 	}
 }
 
 // search looks for the start of an opening tag and returns how much of b it used.
-func (f *turnFinder) search(b []byte, at int64, line int, delegated bool, found func(turnBlock)) int {
+func (f *turnFinder) search(b []byte, at int64, line int, refused signalbox.Reason, found func(turnBlock)) int {
 	if len(f.doubts) > 0 {
 		if len(f.buf) >= MaxTurnBlock {
 			f.giveUp(found)
@@ -126,7 +127,7 @@ func (f *turnFinder) search(b []byte, at int64, line int, delegated bool, found 
 			f.text(b[:i], found)
 			f.advance(head[:1], found) // ends a run of backquotes before it, or starts a list item
 			f.passDecided()
-			f.startBlock(head, at+int64(i), line, delegated)
+			f.startBlock(head, at+int64(i), line, refused)
 			f.advance(head[1:], found)
 			return i + len(head)
 		}
@@ -144,10 +145,10 @@ func (f *turnFinder) text(b []byte, found func(turnBlock)) {
 	f.passDecided()
 }
 
-func (f *turnFinder) startBlock(head []byte, at int64, line int, delegated bool) {
+func (f *turnFinder) startBlock(head []byte, at int64, line int, refused signalbox.Reason) {
 	f.block, f.depth = len(f.buf), f.spans.Depth()
 	f.buf = append(f.buf, head...)
-	f.at, f.line, f.delegated, f.stage = at, line, delegated, stageName
+	f.at, f.line, f.refused, f.stage = at, line, refused, stageName
 }
 
 // readName completes the name of the opening tag and checks the byte after it. It returns how much of b it used.
@@ -260,14 +261,14 @@ func (f *turnFinder) giveUp(found func(turnBlock)) {
 const collectStep = 256
 
 // collect adds b to the block and looks for its end. It returns how much of b it used.
-func (f *turnFinder) collect(b []byte, at int64, line int, delegated bool, found func(turnBlock)) int {
+func (f *turnFinder) collect(b []byte, at int64, line int, refused signalbox.Reason, found func(turnBlock)) int {
 	before := len(f.buf)
 	n := min(len(b), MaxTurnBlock-before, collectStep)
 	if n <= 0 {
 		if len(f.doubts) > 0 {
 			f.giveUp(found)
 		} else {
-			f.endTooLarge(line, delegated, found)
+			f.endTooLarge(line, refused, found)
 		}
 		return 0
 	}
@@ -292,7 +293,7 @@ func (f *turnFinder) collect(b []byte, at int64, line int, delegated bool, found
 	case scanOpening:
 		f.endBlock(blockUnterminated, f.scanned, found)
 		f.block, f.depth, f.stage = f.scanned, f.spans.Depth(), stageName
-		f.at, f.line, f.delegated = at+int64(used-len(openingName)), line, delegated
+		f.at, f.line, f.refused = at+int64(used-len(openingName)), line, refused
 	}
 	return used
 }
@@ -315,7 +316,7 @@ func (f *turnFinder) advanceBlock(b []byte, found func(turnBlock)) int {
 
 // endBlock ends the current block at the given index of buf.
 func (f *turnFinder) endBlock(kind blockKind, end int, found func(turnBlock)) {
-	b := turnBlock{kind: kind, at: f.at, line: f.line, delegated: f.delegated}
+	b := turnBlock{kind: kind, at: f.at, line: f.line, refused: f.refused}
 	if f.depth > 0 {
 		f.doubts = append(f.doubts, doubt{b, f.block, end, f.depth})
 		return
@@ -428,14 +429,14 @@ func (f *turnFinder) openingByte(c byte) bool {
 }
 
 // endTooLarge ends a block that is too large. The block contains no other opening tag, but its last bytes may start one.
-func (f *turnFinder) endTooLarge(line int, delegated bool, found func(turnBlock)) {
+func (f *turnFinder) endTooLarge(line int, refused signalbox.Reason, found func(turnBlock)) {
 	tail := len(f.buf)
 	if k := bytes.LastIndexByte(f.buf, '<'); k > 0 && len(f.buf)-k <= len(openingName) && isFoldedPrefix(f.buf[k:], openingName) {
 		tail = k
 	}
 	f.depth = 0 // it does not count, quoted or not
 	f.endBlock(blockTooLarge, tail, found)
-	f.at, f.line, f.delegated = f.at+int64(tail), line, delegated
+	f.at, f.line, f.refused = f.at+int64(tail), line, refused
 	if f.stage, f.depth = stageName, f.spans.Depth(); len(f.buf) == 0 {
 		f.stage = stageSearch
 	}
