@@ -216,13 +216,20 @@ func (d *decider) askBudget(h report) {
 // previewRunes is how much output without a valid signal is recorded.
 const previewRunes = 200
 
+// LevelQuestion is the level of UnknownSignalRecovery if the agent said something, and is asked whether it means
+// that.
+const LevelQuestion = "question"
+
 // requestClarification prompts an agent again whose turn contained no valid signal. When the limit is reached, the agent
 // has failed.
 func (d *decider) requestClarification(h report) {
 	limit := d.s.delivery.Policy.Limits.Unknown
-	attempt := h.w.Task.Counts.Unknown + 1
-	level := "warning"
-	if attempt > 1 {
+	counts := h.w.Task.Counts
+	attempt, level := counts.Unknown+1, "warning"
+	switch {
+	case h.Fields.Confirm && counts.Confirms == 0: // asked once, which costs no attempt
+		attempt, level = counts.Unknown, LevelQuestion
+	case attempt > 1:
 		level = "error"
 	}
 	if attempt < limit {

@@ -27,7 +27,12 @@ func (s *State) applyDelivery(e *signalbox.Event, body body) {
 	case AgentUnavailable, AgentRestored:
 		s.applyAgent(e, body)
 	case UnknownSignalRecovery:
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.Unknown = b.Attempt })
+		s.changeTask(e.Work, func(_ *Work, t *Task) {
+			t.Counts.Unknown = b.Attempt
+			if b.Level == LevelQuestion {
+				t.Counts.Confirms++
+			}
+		})
 		w, _ := s.Work(e.Work)
 		s.noteAgentWorks(w)
 	case AgentFailed:
@@ -119,7 +124,7 @@ func (t *Task) apply(e *signalbox.Event, body body, w *Work) {
 		t.Attempts = b.Attempt
 		t.Findings = append(slices.Clip(t.Findings), Finding{Cause: findingHealth, Summary: b.Reason, Seq: e.Seq})
 	case AgentSignalFailure:
-		t.Counts.Unknown = 0
+		t.Counts.Unknown, t.Counts.Confirms = 0, 0
 	case AgentFailed:
 		t.Timeouts = incremented(t.Timeouts, b.Role)
 		t.Context = b.Detail
@@ -211,7 +216,7 @@ func (s *State) applySignal(e *signalbox.Event, b SignalHeard) {
 		return
 	}
 	s.changeTask(e.Work, func(_ *Work, t *Task) {
-		t.Counts.Unknown = 0
+		t.Counts.Unknown, t.Counts.Confirms = 0, 0
 		if b.Signal == signalbox.NameReadyForReview {
 			t.Claimed = b.Body
 		}

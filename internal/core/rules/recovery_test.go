@@ -33,6 +33,30 @@ func TestUnknownSignalsInARow(t *testing.T) {
 	b.wantDispatch(signalbox.RoleDeveloper, "t1")
 }
 
+// The question whether a verdict stands costs no attempt, but is asked only once.
+func TestReviewerIsAskedOnceToConfirm(t *testing.T) {
+	confirm := func(r *ReportSignal) { r.Fields.Confirm = true }
+	b := deliver(t, policy(), todo("t1"))
+	a := b.dispatch(signalbox.RoleDeveloper)
+	b.say(a, "unknown")
+	for _, want := range []UnknownSignalRecovery{{1, "question", "said unknown", ""}, {2, "error", "said unknown", ""}} {
+		d := b.sayMore(a, "unknown", confirm)
+		if wantBody(t, d, want); !d.Answer.Again {
+			t.Errorf("answer %+v", d.Answer)
+		}
+	}
+	wantTypes(t, b.sayMore(a, "unknown", confirm), "AgentSignalFailure t1", "AgentFailed t1", "LeaseReleased t1")
+	if counts := b.work("t1").Task.Counts; counts.Confirms != 0 {
+		t.Errorf("after the failure: %+v", counts)
+	}
+	a = b.dispatch(signalbox.RoleDeveloper)
+	wantBody(t, b.sayMore(a, "unknown", confirm), UnknownSignalRecovery{0, "question", "said unknown", ""})
+	b.say(a, "ready_for_review")
+	if counts := b.work("t1").Task.Counts; counts.Confirms != 0 {
+		t.Errorf("after a verdict: %+v", counts)
+	}
+}
+
 func TestValidSignalResetsUnknown(t *testing.T) {
 	for _, signal := range []string{"exit"} {
 		b := deliver(t, policy(), todo("t1"))

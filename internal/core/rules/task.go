@@ -140,6 +140,7 @@ type Counts struct {
 	Merges         int `json:"merges,omitempty"`
 	Incompletes    int `json:"incompletes,omitempty"`
 	Unknown        int `json:"unknown,omitempty"`
+	Confirms       int `json:"confirms,omitempty"`
 	Waits          int `json:"waits,omitempty"`
 	FileWaits      int `json:"file_waits,omitempty"`
 	ExpertRequests int `json:"expert_requests,omitempty"`

@@ -24,7 +24,8 @@ func adviceFor(signals []signalbox.Signal, role signalbox.Role, work string) str
 			line += ": " + work
 		}
 		place := map[signalbox.Reason]string{signalbox.ReasonFenced: "inside a code block", signalbox.ReasonQuoted: "inside inline code",
-			signalbox.ReasonDelegated: "inside a prompt for another agent"}[sig.Refused]
+			signalbox.ReasonDelegated: "inside a prompt for another agent",
+			signalbox.ReasonThinking:  "inside what you think"}[sig.Refused]
 		switch {
 		case sig.Refused == signalbox.ReasonWrongWork:
 			return fmt.Sprintf("You sent %s, but your signals must name %s (wrong_work). Send: %s", sent, work, line)

@@ -365,7 +365,8 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 	tried = l.expectsAnswer()
 	l.answered = len(l.signals)
 	head, _ := l.words()
-	return resolved.Name != signalbox.NameUnknown, tried, rules.SignalFields{Summary: head, Advice: resolved.Detail}
+	return resolved.Name != signalbox.NameUnknown, tried, rules.SignalFields{Summary: head, Advice: resolved.Detail,
+		Confirm: resolved.Refused == signalbox.ReasonTextAfter}
 }
 
 // turnOver reports whether a turn that had ended is still the last one. An interactive program cannot continue after its input ended.

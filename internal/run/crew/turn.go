@@ -402,7 +402,8 @@ func (s *session) reportSignal(report rules.ReportSignal, sig signalbox.Signal) 
 
 // reportUnknown reports that the turn had no valid signal.
 func (s *session) reportUnknown(report rules.ReportSignal, t *turn) (rules.Answer, error) {
-	report.Signal, report.Fields = signalbox.NameUnknown, rules.SignalFields{Summary: t.head, Advice: t.advice}
+	report.Signal, report.Fields = signalbox.NameUnknown, rules.SignalFields{Summary: t.head, Advice: t.advice,
+		Confirm: t.signal.Refused == signalbox.ReasonTextAfter}
 	answer, err := s.submit(report)
 	return answer, asLeaseLost(err)
 }

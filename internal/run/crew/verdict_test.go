@@ -114,6 +114,62 @@ on critic T1 attempt 2:
 	}
 }
 
+// A reviewer that goes on writing after a passing verdict is asked once whether it stands, at no cost. What it wrote is in the
+// prompt of the new session.
+func TestReviewersHaveALastWord(t *testing.T) {
+	for _, format := range agentFormats() {
+		t.Run(string(format), func(t *testing.T) {
+			s := set(t, scene{
+				plan:     task("T1"),
+				settings: "limits: {unknown: 1}\nroles: {critic: {agent: as-" + string(format) + "}}\n",
+				script: `
+on critic T1 attempt 1:
+    say REVIEW_PASSED: T1
+    say but the API is broken
+on critic T1 attempt 2:
+    expect "but the API is broken"
+    expect "send it again, alone"
+    signal REVIEW_FAILED: {task}
+        Issues Found: the API is broken
+on critic T1 attempt 3:
+    signal REVIEW_PASSED: {task}
+`})
+			s.run()
+			s.wantCompleted("T1")
+			if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 0 || asked.Level != rules.LevelQuestion {
+				t.Errorf("asked: %+v", asked)
+			}
+			if refused := only[rules.SignalRefused](s, "T1").Body; refused.Reason != signalbox.ReasonTextAfter || refused.Said != signalbox.NameReviewPassed {
+				t.Errorf("refused: %+v", refused)
+			}
+			if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
+				t.Errorf("the question cost an attempt: %+v", failed)
+			}
+		})
+	}
+}
+
+// What a critic only considers is not its verdict.
+func TestThinkingIsNoVerdict(t *testing.T) {
+	s := set(t, scene{
+		plan: task("T1"),
+		script: `
+on critic T1 attempt 1:
+    say <think>
+    say REVIEW_PASSED: T1
+    say </think>
+    say I cannot approve it.
+on critic T1 attempt 2:
+    expect "inside what you think"
+    signal REVIEW_PASSED: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if asked := only[rules.UnknownSignalRecovery](s, "T1").Body; asked.Attempt != 1 {
+		t.Errorf("asked: %+v", asked)
+	}
+}
+
 // A passing verdict after the end of a turn does not replace a failing one: a process that the agent left behind may have written it.
 func TestNoPassingVerdictAfterAFailingTurn(t *testing.T) {
 	for _, format := range agentFormats() {
