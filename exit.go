@@ -3,6 +3,9 @@ package signalbox
 // ExitProtocol is the value of "protocol" that identifies a JSON object as an exit signal.
 const ExitProtocol = "apm2_agent_exit"
 
+// ExitVersion is the version of the protocol that new exit signals have.
+const ExitVersion = "1.0.0"
+
 // ExitFlag is the environment variable that enables exit signals; see transcript.ExitEnabled.
 const ExitFlag = "AGENT_EXIT_PROTOCOL_ENABLED"
 
@@ -47,6 +50,11 @@ type ExitSignal struct {
 	PRURL             *string    `json:"pr_url,omitempty"`
 	EvidenceBundleRef *string    `json:"evidence_bundle_ref,omitempty"`
 	Notes             *string    `json:"notes,omitempty"`
+}
+
+// NewExit returns an exit signal without optional fields. Validate checks those that you set.
+func NewExit(phase Phase, reason ExitReason) *ExitSignal {
+	return &ExitSignal{Protocol: ExitProtocol, Version: ExitVersion, PhaseCompleted: phase, ExitReason: reason}
 }
 
 // NextPhase returns the phase that the work enters when the signal is accepted. It returns false for the reason "completed"

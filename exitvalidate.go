@@ -61,6 +61,10 @@ func (s *ExitSignal) Validate() error {
 		return &ExitSignalError{"protocol",
 			fmt.Sprintf("unknown protocol: expected '%s', got '%s'", ExitProtocol, ExitExcerpt(s.Protocol))}
 	}
+	if strings.EqualFold(s.Version, "1.x") {
+		return &ExitSignalError{"version", fmt.Sprintf(
+			"unsupported version: expected numbers, such as '%s', got '%s'", ExitVersion, s.Version)}
+	}
 	if !supportedExitVersion(s.Version) {
 		return &ExitSignalError{"version",
 			fmt.Sprintf("unsupported version: expected '1.x', got '%s'", ExitExcerpt(s.Version))}

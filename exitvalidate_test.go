@@ -61,12 +61,33 @@ func TestValidateVersion(t *testing.T) {
 		s.Version = version
 		checkExit(t, s, "", "")
 	}
-	for _, version := range []string{"2.0.0", "", "1", "1.", "1.0", "1.0.", "1..0", "1.0.0.0", "1.0.0-rc1", "1.x",
+	for _, version := range []string{"2.0.0", "", "1", "1.", "1.0", "1.0.", "1..0", "1.0.0.0", "1.0.0-rc1", "1.x.0",
 		"10.0.0", "01.0.0", "1.01.0", "1.0.00", "1.00.0", " 1.0.0", "1.0.0\u00a0", "v1.0.0", "1.-1.0", "1.+1.0", "1.٣.0", "1.0.x1"} {
 		s := validExit()
 		s.Version = version
 		shown := strings.ReplaceAll(version, "\u00a0", `\u00a0`)
 		checkExit(t, s, "version", "unsupported version: expected '1.x', got '"+shown+"'")
+	}
+}
+
+// The range that a document shows is no version.
+func TestExitVersionIsARange(t *testing.T) {
+	for _, version := range []string{"1.x", "1.X"} {
+		s := validExit()
+		s.Version = version
+		checkExit(t, s, "version", "unsupported version: expected numbers, such as '1.0.0', got '"+version+"'")
+	}
+}
+
+func TestNewExit(t *testing.T) {
+	s := signalbox.NewExit(signalbox.PhaseReview, signalbox.ExitBlocked)
+	notes := "no access"
+	s.Notes = &notes
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+	if next, ok := s.NextPhase(); !ok || next != signalbox.PhaseBlocked || s.PhaseCompleted != signalbox.PhaseReview {
+		t.Errorf("signal %+v leads to %s", s, next)
 	}
 }
 

@@ -66,3 +66,25 @@ func TestExcerptFollowsSnapshots(t *testing.T) {
 		t.Errorf("%q, %q", head, tail)
 	}
 }
+
+// RawOutput is all of the agent's own text, without what was withdrawn.
+func TestRawOutput(t *testing.T) {
+	oracle := `{"type":"content","turn":1,"text":"no"}
+{"type":"system","turn":1,"name":"reply_restarted","level":"warning","text":"again"}
+{"type":"content","turn":1,"text":"yes"}
+{"type":"done","turns":1}
+`
+	for format, test := range map[signalbox.Format][2]string{
+		signalbox.FormatPlain:  {"\xef\xbb\xbfone\ntwo\xff", "one\ntwo\ufffd"},
+		signalbox.FormatOracle: {oracle, "yes"},
+	} {
+		s := NewScanner(&Options{Format: format, RawOutput: true})
+		for i := range len(test[0]) {
+			s.Push([]byte(test[0][i : i+1]))
+		}
+		s.Close()
+		if got := s.RawOutput(); got != test[1] {
+			t.Errorf("%s: %q, want %q", format, got, test[1])
+		}
+	}
+}

@@ -34,6 +34,8 @@ type textScanner struct {
 	trailer     trailer
 	queue       signalQueue
 	excerpt     excerpt
+	keepsOutput bool
+	output      []byte // the text so far, if it is kept
 	places      places
 
 	// The finder of turn signals must know where code spans are, also in the lines that are skipped. It is told lazily,
@@ -63,6 +65,9 @@ func (s *textScanner) Push(p []byte) {
 		return
 	}
 	s.excerpt.push(p)
+	if s.keepsOutput {
+		s.output = append(s.output, p...)
+	}
 	s.places.startPiece(s.lines.offset)
 	s.queue.body.startPiece(p, s.lines.offset)
 	s.piece, s.pieceStart = p, s.lines.offset
@@ -392,6 +397,9 @@ func (s *textScanner) Pause() {
 func (s *textScanner) StartMessage() {
 	s.EndMessage()
 	s.excerpt.startLine()
+	if n := len(s.output); n > 0 && s.output[n-1] != '\n' {
+		s.output = append(s.output, '\n')
+	}
 	s.lines.startNewLine()
 	s.forgetSkipped(s.lines.offset)
 }

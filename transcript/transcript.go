@@ -19,6 +19,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"signalbox"
 	"signalbox/transcript/internal/envelope"
@@ -46,6 +47,8 @@ type Options struct {
 	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps for its method Excerpt.
 	// The zero value means none.
 	Excerpt int
+	// RawOutput keeps all of the agent's own text for the method RawOutput, however much it is. The zero value keeps none.
+	RawOutput bool
 	// Locate finds where signals are in the stream, and sets Signal.From and Signal.To. The zero value leaves them 0.
 	Locate bool
 }
@@ -72,7 +75,7 @@ func NewScanner(opts *Options) *Scanner {
 	o := opts.withDefaults()
 	text := newTextScanner(o.Key)
 	text.excerpt.size = max(o.Excerpt, 0)
-	text.places.wanted = o.Locate
+	text.places.wanted, text.keepsOutput = o.Locate, o.RawOutput
 	return &Scanner{text: text, source: envelope.New(o.Format, text, o.Locate)}
 }
 
@@ -111,6 +114,11 @@ func (s *Scanner) Pending() (signalbox.Signal, bool) {
 // Excerpt returns the start and the end of the agent's own text so far, each at most as long as Options.Excerpt and possibly cut
 // within a rune. Every message starts on a new line. What the agent program writes around the text, such as JSON, is not part of it.
 func (s *Scanner) Excerpt() (head, tail string) { return s.text.excerpt.text() }
+
+// RawOutput returns the agent's own text so far, if Options.RawOutput is set: all that signals were looked for in. In FormatPlain that is
+// the whole stream, except for a byte order mark. Signal.Raw is one signal of it. Every message starts on a new line; bytes that are not
+// UTF-8 become U+FFFD.
+func (s *Scanner) RawOutput() string { return strings.ToValidUTF8(string(s.text.output), "\ufffd") }
 
 // Report returns what the stream has said so far besides its signals.
 func (s *Scanner) Report() signalbox.StreamReport {

@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/workspace"
+	"signalbox/transcript"
 )
 
 type promptCommand struct {
@@ -64,7 +65,8 @@ func (c *promptCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		text, err := crew.Prompt(ctx, shown, p.baseBranch(ctx, b.Config, root), c.Role, task)
+		exits := transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
+		text, err := crew.Prompt(ctx, shown, p.baseBranch(ctx, b.Config, root), c.Role, task, exits)
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,15 +24,16 @@ const (
 // scanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
 // instead of turning off a check or reading standard input.
 type scanCommand struct {
-	Format  signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. auto detects it by the first line that is not blank. Default: auto."`
-	Role    *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
-	Work    *string          `placeholder:"ID" help:"Refuse line signals about any other work item."`
-	Key     *string          `placeholder:"K" help:"Refuse signals that do not carry this session key."`
-	All     bool             `help:"Also print refused signals, with the reason in \"refused\", and remarks about the stream."`
-	Resolve bool             `help:"Print exactly one object: the result of the whole turn."`
-	Policy  string           `default:"last" placeholder:"P" help:"How to resolve. last: the last verdict of a family counts. seed: the first match in table order counts, regardless of role, key and fences; implies --resolve. Default: last."`
-	JSON    bool             `name:"json" help:"Print JSON. This is the only output format."`
-	File    *string          `arg:"" optional:"" help:"The transcript. Default: standard input, like -."`
+	Format    signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. auto detects it by the first line that is not blank. Default: auto."`
+	Role      *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
+	Work      *string          `placeholder:"ID" help:"Refuse line signals about any other work item."`
+	Key       *string          `placeholder:"K" help:"Refuse signals that do not carry this session key."`
+	All       bool             `help:"Also print refused signals, with the reason in \"refused\", and remarks about the stream."`
+	Resolve   bool             `help:"Print exactly one object: the result of the whole turn."`
+	Policy    string           `default:"last" placeholder:"P" help:"How to resolve. last: the last verdict of a family counts. seed: the first match in table order counts, regardless of role, key and fences; implies --resolve. Default: last."`
+	RawOutput bool             `help:"With --resolve, add the agent's whole text to the result as \"raw_output\"."`
+	JSON      bool             `name:"json" help:"Print JSON. This is the only output format."`
+	File      *string          `arg:"" optional:"" help:"The transcript. Default: standard input, like -."`
 }
 
 func (scanCommand) Help() string {
@@ -68,6 +72,10 @@ func (c *scanCommand) check() error {
 	if err := oneOf("policy", c.Policy, []string{policyLast, policySeed}); err != nil {
 		return err
 	}
+	if c.RawOutput && !c.Resolve && c.Policy != policySeed {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--raw-output needs --resolve"),
+			Hint: "the output belongs to the result of the whole turn; each signal has its own line in raw"}
+	}
 	if c.Role != nil {
 		if err := oneOf("role", *c.Role, signalbox.Roles()); err != nil {
 			return err
@@ -87,7 +95,7 @@ func (c *scanCommand) check() error {
 // list prints signals as they arrive.
 func (c *scanCommand) list(p *program, in io.Reader) error {
 	printed, refused := 0, 0
-	report, err := c.scan(in, func(signals []signalbox.Signal) error {
+	report, _, err := c.scan(in, func(signals []signalbox.Signal) error {
 		for i := range signals {
 			sig := &signals[i]
 			transcript.Authorize(sig, deref(c.Role), deref(c.Work))
@@ -115,7 +123,7 @@ func (c *scanCommand) list(p *program, in io.Reader) error {
 // resolve prints the result of the whole turn.
 func (c *scanCommand) resolve(p *program, in io.Reader) error {
 	var turn []signalbox.Signal
-	report, err := c.scan(in, func(signals []signalbox.Signal) error {
+	report, output, err := c.scan(in, func(signals []signalbox.Signal) error {
 		turn = append(turn, signals...)
 		return nil
 	})
@@ -123,7 +131,7 @@ func (c *scanCommand) resolve(p *program, in io.Reader) error {
 		return err
 	}
 	result := transcript.Resolve(turn, deref(c.Role), deref(c.Work))
-	if err := p.printJSON(&result, ""); err != nil {
+	if err := c.printResult(p, result, output); err != nil {
 		return err
 	}
 	p.printReport(report)
@@ -134,28 +142,51 @@ func (c *scanCommand) resolveSeed(p *program, in io.Reader) error {
 	if c.Role != nil || c.Work != nil || c.Key != nil {
 		p.notef("--policy seed ignores --role, --work and --key")
 	}
+	var read bytes.Buffer
+	if c.RawOutput {
+		in = io.TeeReader(in, &read)
+	}
 	result, err := transcript.ResolveSeed(in, &transcript.Options{Format: c.Format})
 	if err != nil {
 		return err
 	}
-	return p.printJSON(&result, "")
+	_, output, err := c.scan(&read, func([]signalbox.Signal) error { return nil })
+	if err != nil {
+		return err
+	}
+	return c.printResult(p, result, output)
+}
+
+// printResult prints the result of a turn, with the output that it is the result of if that is wanted.
+func (c *scanCommand) printResult(p *program, result signalbox.Signal, output string) error {
+	if !c.RawOutput {
+		return p.printJSON(&result, "")
+	}
+	var fields bytes.Buffer
+	enc := json.NewEncoder(&fields)
+	enc.SetEscapeHTML(false)
+	if err := cmp.Or(enc.Encode(result), enc.Encode(output)); err != nil {
+		return err
+	}
+	joined := bytes.Replace(fields.Bytes(), []byte("}\n"), []byte(`,"raw_output":`), 1)
+	return p.printJSON(json.RawMessage(append(joined, '}')), "")
 }
 
 // scan scans the input to its end, and calls take with signals as they become certain.
-func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (signalbox.StreamReport, error) {
-	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key)})
+func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (report signalbox.StreamReport, output string, err error) {
+	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), RawOutput: c.RawOutput})
 	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
 		if err := take(scanner.Push(buf[:n])); err != nil {
-			return signalbox.StreamReport{}, err
+			return report, "", err
 		}
 		if readErr == io.EOF {
 			err := take(scanner.Close())
-			return scanner.Report(), err
+			return scanner.Report(), scanner.RawOutput(), err
 		}
 		if readErr != nil {
-			return signalbox.StreamReport{}, readErr
+			return report, "", readErr
 		}
 	}
 }

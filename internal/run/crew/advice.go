@@ -27,6 +27,8 @@ func adviceFor(signals []signalbox.Signal, role signalbox.Role, work string) str
 			signalbox.ReasonDelegated: "inside a prompt for another agent",
 			signalbox.ReasonThinking:  "inside what you think"}[sig.Refused]
 		switch {
+		case sig.Dialect == signalbox.DialectExit && sig.Detail == transcript.ErrExitDisabled.Error():
+			return fmt.Sprintf("You sent an exit signal, but %v. Send this line instead: %s", transcript.ErrExitDisabled, exitAsLine(sig.Exit, role, work))
 		case sig.Refused == signalbox.ReasonWrongWork:
 			return fmt.Sprintf("You sent %s, but your signals must name %s (wrong_work). Send: %s", sent, work, line)
 		case sig.Refused == signalbox.ReasonOutOfRole:
@@ -40,4 +42,24 @@ func adviceFor(signals []signalbox.Signal, role signalbox.Role, work string) str
 		}
 	}
 	return ""
+}
+
+// exitAsLine returns the line signal that says what an exit signal says. What does not fit into a line is a question to the human.
+func exitAsLine(exit *signalbox.ExitSignal, role signalbox.Role, work string) string {
+	stopped := map[signalbox.Role]string{signalbox.RoleDeveloper: signalbox.NameTaskIncomplete,
+		signalbox.RoleCritic: signalbox.NameReviewFailed, signalbox.RoleAuditor: signalbox.NameAuditBlocked,
+		signalbox.RoleHealthAuditor: signalbox.NameHealthUnhealthy, signalbox.RoleExpert: signalbox.NameExpertUnsuccessful}
+	line := signalbox.LineSignal{}
+	for _, row := range signalbox.LineSignals() {
+		said := row.Passing && exit.ExitReason == signalbox.ExitCompleted ||
+			row.Name == stopped[role] && exit.ExitReason != signalbox.ExitCompleted ||
+			row.Name == signalbox.NameDivineClarification
+		if line.Name == "" && said && role.MaySend(row.Name) {
+			line = row
+		}
+	}
+	if line.Argument == signalbox.TaskArgument {
+		return line.Text + ": " + work
+	}
+	return line.Text
 }

@@ -409,8 +409,10 @@ func TestFormatsAndExitSignals(t *testing.T) {
 				options:  Options{ExitSignals: true},
 				script: `
 on developer T2:
+    expect "except an exit signal"
     exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
 on critic T2 attempt 1:
+    expect "moves the work, except an exit signal"
     exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
 on critic T2 attempt 2:
     expect "phase mismatch"
@@ -437,7 +439,18 @@ on developer T1 attempt 1:
     exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
 on developer *:
     expect "exit signal validation is disabled (AGENT_EXIT_PROTOCOL_ENABLED=false)"
+    expect "Send this line instead: READY_FOR_REVIEW: T1"
     signal READY_FOR_REVIEW: {task}
+on critic T1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed"}
+on critic *:
+    expect "Send this line instead: REVIEW_PASSED: T1"
+    signal REVIEW_PASSED: {task}
+on auditor T1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"READY_FOR_MERGE","exit_reason":"blocked"}
+on auditor *:
+    expect "Send this line instead: AUDIT_BLOCKED: T1"
+    signal AUDIT_PASSED: {task}
 `})
 	s.run()
 }

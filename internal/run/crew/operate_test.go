@@ -393,7 +393,7 @@ func TestRedactedText(t *testing.T) {
 	if _, err := s.box.Engine.Redact(t.Context(), rules.RedactBlob{Blob: s.work("T1").Task.Text, Actor: "me", Reason: "secret"}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := Prompt(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1")
+	text, err := Prompt(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,10 @@ import (
 	"signalbox/internal/text"
 )
 
-// Prompt returns the prompt that an agent of a role would get for a work item now. branch is the base branch, "" if there is none. Prompt
-// changes nothing.
-func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role, work string) ([]byte, error) {
-	c := &Crew{box: b, branch: branch}
+// Prompt returns the prompt that an agent of a role would get for a work item now. branch is the base branch, "" if there is none, and exits
+// means that exit signals are enabled. Prompt changes nothing.
+func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role, work string, exits bool) ([]byte, error) {
+	c := &Crew{box: b, branch: branch, opts: Options{ExitSignals: exits}}
 	if err := c.checkRole(role, work); err != nil {
 		return nil, err
 	}
@@ -74,6 +74,7 @@ func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work string,
 	}
 	data.Context = strings.TrimPrefix(data.Context+"\n\n"+last.cleanupNote, "\n\n")
 	data.Signals, data.Key = c.signalsFor(role, work, key, data.Experts), key
+	data.Exit = c.exitFor(role, key)
 	data.Steering = prompts.Lines(firstSteering(last.steering))
 	data.Dir, data.Diff, data.Again, data.Output, data.Wrong = ws.dir, ws.diff, last.again, last.output, last.advice
 	if resumed {
@@ -90,6 +91,22 @@ func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work string,
 	}
 	text, err = prompts.Render(role, custom, data)
 	return text, messages, err
+}
+
+// exitFor returns the exit signal that the prompt offers, "" if there is none: exit signals are disabled or need a key, or end no phase of
+// the role.
+func (c *Crew) exitFor(role signalbox.Role, key string) string {
+	phase, ends := map[signalbox.Role]signalbox.Phase{
+		signalbox.RoleBusinessAnalyst: signalbox.PhaseDraft,
+		signalbox.RoleDeveloper:       signalbox.PhaseImplementation,
+		signalbox.RoleCritic:          signalbox.PhaseReview,
+		signalbox.RoleAuditor:         signalbox.PhaseReadyForMerge,
+	}[role]
+	if !c.opts.ExitSignals || key != "" || !ends {
+		return ""
+	}
+	exit, _ := json.Marshal(signalbox.NewExit(phase, signalbox.ExitCompleted))
+	return string(exit)
 }
 
 // signalsFor returns the signals that the prompt offers: EXPERT_REQUEST only if there is an expert to ask, or an agent that creates one.

@@ -70,7 +70,7 @@ func TestInvalidTemplate(t *testing.T) {
 // A custom template replaces the built-in one.
 func TestCustomTemplate(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {prompt: mine.md}}\n", files: map[string]string{".signalbox/mine.md": "Mine, for {{.Work}}."}})
-	got, err := Prompt(t.Context(), s.box, "main", signalbox.RoleCritic, "T1")
+	got, err := Prompt(t.Context(), s.box, "main", signalbox.RoleCritic, "T1", false)
 	if err != nil || string(got) != "Mine, for T1." {
 		t.Errorf("prompt %q, error %v", got, err)
 	}
@@ -78,7 +78,7 @@ func TestCustomTemplate(t *testing.T) {
 
 func TestPrompt(t *testing.T) {
 	s := set(t, scene{plan: task("T1", "**Notes**: SQL"), settings: "experts: [{name: database, keywords: [sql]}]\n"})
-	text, err := Prompt(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1")
+	text, err := Prompt(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestPrompt(t *testing.T) {
 		{signalbox.RoleDeveloper, "T9", "there is no planned work 'T9'"},
 	} {
 		classed := (*signalbox.Error)(nil)
-		if _, err := Prompt(t.Context(), s.box, "main", test.role, test.work); !errors.As(err, &classed) || classed.Hint == "" || err.Error() != test.want {
+		if _, err := Prompt(t.Context(), s.box, "main", test.role, test.work, false); !errors.As(err, &classed) || classed.Hint == "" || err.Error() != test.want {
 			t.Errorf("%s %s: error %v, want %q", test.role, test.work, err, test.want)
 		}
 	}

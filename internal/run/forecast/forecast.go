@@ -267,7 +267,7 @@ func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, 
 	found.ID, found.Phase = w.ID, w.Phase
 	b.Engine.View(func(s *rules.State) { found.WaitsFor = waitsFor(s, w) })
 	for _, role := range rolesFrom(w) {
-		prompt, err := crew.Prompt(ctx, b, branch, role, w.ID)
+		prompt, err := crew.Prompt(ctx, b, branch, role, w.ID, false)
 		if err != nil {
 			return found, err
 		}

@@ -72,6 +72,8 @@ type Data struct {
 	Signals []Signal
 	// Key is the key that every signal must have, or "" if they need none.
 	Key string
+	// Exit is the exit signal with which the agent can end its phase, "" if it cannot send one.
+	Exit string
 	// Interrupted reports that a resumed conversation was cut short, and did not wait for something.
 	Interrupted bool
 	// Again reports that the previous turn had no valid signal. Output is the end of that turn, and Wrong the mistake.
@@ -239,7 +241,7 @@ func sample(role signalbox.Role) *Data {
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: append(human, finding...), Corrections: human, Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text, Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
-		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Interrupted: true, Again: true, Output: "text", Wrong: "text"}
+		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Interrupted: true, Again: true, Output: "text", Wrong: "text"}
 }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")

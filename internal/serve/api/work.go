@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -225,5 +224,5 @@ func (c *call) holder() *rules.Caller {
 }
 
 func exitsDisabled() error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("exit signals are disabled"), Hint: "set " + signalbox.ExitFlag + "=true in the environment of the server and restart it"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled, Hint: "set " + signalbox.ExitFlag + "=true in the environment of the server and restart it"}
 }

@@ -172,7 +172,7 @@ func (s *stage) perform() {
 	}
 	s.check("B-1", true)
 	s.develop("T1")
-	s.start(signalbox.RoleCritic, "T1")
+	s.start(signalbox.RoleCritic, "T1", false)
 	s.say("T1", "review_passed", "")
 	s.start(signalbox.RoleAuditor, "T1")
 	s.say("T1", "audit_passed", "")

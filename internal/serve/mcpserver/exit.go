@@ -135,10 +135,7 @@ func (s *Server) exitEnabled() bool { return transcript.ExitEnabled(s.opts.ExitF
 const enableExits = "set " + signalbox.ExitFlag + "=true in the environment of the server (env in the client's configuration) and restart it"
 
 func (s *Server) exitDisabled() error {
-	if s.opts.ExitFlag == "" {
-		return problemf("exit_disabled", enableExits, "exit signals are disabled, because %s is not set", signalbox.ExitFlag)
-	}
-	return problemf("exit_disabled", enableExits, "exit signals are disabled, because %s is '%s'", signalbox.ExitFlag, oneLine(s.opts.ExitFlag, 20))
+	return problemf("exit_disabled", enableExits, "%v", transcript.ErrExitDisabled)
 }
 
 // exitWarning is for callers that hold, or could claim, work that cannot be submitted.
