@@ -172,7 +172,7 @@ func (s *stage) perform() {
 	}
 	s.check("B-1", true)
 	s.develop("T1")
-	s.start(signalbox.RoleCritic, "T1", false)
+	s.start(signalbox.RoleCritic, "T1")
 	s.say("T1", "review_passed", "")
 	s.start(signalbox.RoleAuditor, "T1")
 	s.say("T1", "audit_passed", "")
@@ -346,7 +346,7 @@ func TestRetryFromAPhaseWithANote(t *testing.T) {
 	if status, body := s.post(client, "/work/T1/order", form); status != http.StatusSeeOther {
 		t.Fatalf("retry: %d %s", status, body)
 	}
-	prompt, err := crew.Prompt(t.Context(), s.box, "main", signalbox.RoleCritic, "T1")
+	prompt, err := crew.Prompt(t.Context(), s.box, "main", signalbox.RoleCritic, "T1", false)
 	if err != nil {
 		t.Fatal(err)
 	}
