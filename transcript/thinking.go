@@ -13,7 +13,7 @@ import (
 var thinkingTags = []string{"think", "thinking", "reasoning", "scratchpad"}
 
 // thinking finds out which part of a text is inside such elements. Elements may be nested, and one that
-// is not closed goes on to the end of the message.
+// is not closed extends to the end of the message.
 //
 // A tag directly after a quotation mark or a backquote is a tag that the agent mentions.
 type thinking struct {
@@ -28,7 +28,7 @@ type thinking struct {
 	mention bool                      // before is a quotation mark
 }
 
-// startLine is called at the start of each line. No name of a tag goes on in the next line.
+// startLine is called at the start of each line. No name of a tag continues in the next line.
 func (t *thinking) startLine() { t.length, t.before = 0, '\n' }
 
 // advance takes a part of a line, up to where an element starts or ends, and returns how much it took.

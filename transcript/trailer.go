@@ -9,7 +9,7 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// trailer looks for text after the last verdict that passes work. An agent that goes on writing may take the
+// trailer looks for text after the last verdict that passes work. An agent that continues to write may take the
 // verdict back, so such a verdict must be the last thing that a reviewer writes. Its labelled fields belong to
 // it, and so does an exit signal.
 type trailer struct {
@@ -134,7 +134,7 @@ func isTakenBack(won *signalbox.Signal, signals []signalbox.Signal) bool {
 	}))
 }
 
-// askToConfirm returns what to tell a reviewer who went on writing after a verdict.
+// askToConfirm returns what to tell a reviewer who wrote more after a verdict.
 func askToConfirm(won signalbox.Signal) string {
 	said := "The exit signal"
 	if row, known := signalbox.LineSignalNamed(won.Name); known {

@@ -436,7 +436,7 @@ type SessionResumed struct {
 }
 
 // UnknownSignalRecovery records that an agent's turn contained no valid signal, and that the agent is prompted again. Its level is
-// question if a reviewer went on writing after a verdict and is asked whether that is its verdict; this counts as no attempt.
+// question if a reviewer wrote more after a verdict and is asked whether that is its verdict; this counts as no attempt.
 type UnknownSignalRecovery struct {
 	Attempt int    `json:"attempt"`
 	Level   string `json:"level"`

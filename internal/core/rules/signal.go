@@ -33,7 +33,7 @@ type ReportSignal struct {
 type SignalFields struct {
 	// Summary is one line for people. For a turn without a valid signal it is the output, and Advice says what to send instead.
 	Summary, Advice string
-	// Confirm means that a reviewer went on writing after a verdict, so that the turn has none.
+	// Confirm means that a reviewer wrote more after a verdict, so that the turn has none.
 	Confirm bool
 	// Cause and BlockedBy describe an incomplete task.
 	Cause     Cause

@@ -21,7 +21,7 @@ func (d describer) trouble(e *signalbox.Event) (text, detail string) {
 	case rules.TypeUnknownSignalRecovery:
 		b := as[rules.UnknownSignalRecovery](e)
 		if b.Level == rules.LevelQuestion {
-			return d.role(e) + " went on writing after its verdict; asking whether it stands", inspect.LastActivity(b.Preview)
+			return d.role(e) + " wrote more after its verdict; asking whether it stands", inspect.LastActivity(b.Preview)
 		}
 		return d.role(e) + " sent no valid signal" + times(b.Attempt) + "; asking again", inspect.LastActivity(b.Preview)
 	case rules.TypeAgentFailed:

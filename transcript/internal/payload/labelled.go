@@ -2,7 +2,7 @@ package payload
 
 import "strings"
 
-// Labelled tells which lines after a signal are fields that agents are asked for: a known label and its text,
+// Labelled finds the lines after a signal that are fields that agents are asked for: a known label and its text,
 // list, table or fence. Other text is not a field of the signal, although Body keeps it.
 //
 // The text of a field is on the line of its label, in indented lines, or, if the label is alone on its line,
