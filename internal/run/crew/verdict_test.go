@@ -114,7 +114,7 @@ on critic T1 attempt 2:
 	}
 }
 
-// A reviewer that goes on writing after a passing verdict is asked once whether it stands, at no cost. What it wrote is in the
+// A reviewer that writes more after a passing verdict is asked once whether it stands, at no cost. What it wrote is in the
 // prompt of the new session.
 func TestReviewersHaveALastWord(t *testing.T) {
 	for _, format := range agentFormats() {
