@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,19 +33,24 @@ const (
 	chainLength = 30_000
 	chainName   = "chain"
 	chainPipe   = "pipe"
+	chainEnds   = "ends"
 )
 
 // startChains starts chains of processes that ignore signals and have no environment. They keep a pipe open, so that the test sees when the
-// last one is gone.
+// last one is gone, and have a file to which one that ends by itself writes a byte.
 func startChains(dir string) error {
 	signal.Ignore()
 	pipe, err := os.OpenFile(filepath.Join(dir, chainPipe), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
+	ends, err := os.OpenFile(filepath.Join(dir, chainEnds), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
 	for range chains {
 		cmd := exec.Command(filepath.Join(dir, chainName))
-		cmd.Env, cmd.ExtraFiles = []string{}, []*os.File{pipe}
+		cmd.Env, cmd.ExtraFiles = []string{}, []*os.File{pipe, ends}
 		if err := cmd.Start(); err != nil {
 			return err
 		}
@@ -57,6 +65,10 @@ type guarded struct {
 	Alive bool   // chains were running when Wait returned
 	After bool   // chains were running when everything was reported as gone
 	Group string // of the program
+	// Ended is how many chains ended by themselves before everything was reported as gone.
+	Ended int64
+	// Killed means that the process was killed that only the group has.
+	Killed bool
 }
 
 // guardChains runs a program that leaves chains behind, in a process of its own that reaps what escapes: it would use up the ids of processes
@@ -86,7 +98,13 @@ func guardChains(dir string) error {
 	case "off":
 		spec.Sandbox = nil
 	}
-	p, err := Start(spec, nil)
+	var member *exec.Cmd
+	p, err := Start(spec, func(id ID) (err error) {
+		if os.Args[2] == "groups" {
+			member, err = join(id.Group)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -100,15 +118,41 @@ func guardChains(dir string) error {
 		return errors.Is(err, unix.EAGAIN)
 	}
 	found.Alive = running()
+	if member != nil {
+		_ = member.Process.Signal(unix.SIGUSR1) // without effect if it was killed
+		_ = member.Wait()
+		found.Killed = member.ProcessState.Sys().(syscall.WaitStatus).Signal() == unix.SIGKILL
+	}
 	if left != nil {
 		<-left.Gone
 	}
 	found.After = running()
+	info, err := os.Stat(filepath.Join(dir, chainEnds))
+	if err != nil {
+		return err
+	}
+	found.Ended = info.Size()
 	for {
 		if _, err := unix.Wait4(-1, nil, 0, nil); errors.Is(err, unix.ECHILD) {
 			return json.NewEncoder(os.Stdout).Encode(found)
 		}
 	}
+}
+
+// join starts a process that is in a control group, but was not started by its program. It ignores what ends polite processes.
+func join(group string) (*exec.Cmd, error) {
+	cmd := exec.Command("sh", "-c", `trap "" TERM; echo; exec sleep 1000`)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = bufio.NewReader(out).ReadString('\n')
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0)
+	}
+	return cmd, err
 }
 
 // runGuard runs guardChains in a mode.
@@ -133,7 +177,8 @@ func runGuard(t *testing.T, mode string) (found guarded) {
 	return found
 }
 
-// A chain of processes, each of which starts the next one and exits at once, ends with the program that started it, or is reported as left.
+// A chain of processes, each of which starts the next one and exits at once, ends with the program that started it, or is reported as left. Where
+// that is sure, no chain ends by itself, and everything in a control group is killed.
 func TestForkChain(t *testing.T) {
 	for mode, sure := range map[string]bool{"namespaces": true, "groups": true, "off": Support().Groups, "watched": false, "impatient": false} {
 		t.Run(mode, func(t *testing.T) {
@@ -142,7 +187,7 @@ func TestForkChain(t *testing.T) {
 				t.Skip("needs control groups")
 			}
 			found := runGuard(t, mode)
-			if found.After || found.Alive && !found.Left || sure && found.Err != "" {
+			if found.After || found.Alive && !found.Left || sure && (found.Err != "" || found.Ended > 0) || found.Killed != (mode == "groups") {
 				t.Errorf("found %+v", found)
 			}
 			if _, err := os.Stat(found.Group); mode == "groups" && (found.Group == "" || !errors.Is(err, fs.ErrNotExist)) {

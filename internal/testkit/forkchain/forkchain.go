@@ -14,7 +14,8 @@ import (
 )
 
 // Write writes a program that is a chain of processes. Each is in a system session of its own. The chain inherits ignored signals and open
-// files, and needs no arguments, environment or libraries. On a processor that it does not know it returns errors.ErrUnsupported.
+// files, and needs no arguments, environment or libraries. If it ends by itself, it writes a byte to descriptor 4, if that is open. On a
+// processor that it does not know Write returns errors.ErrUnsupported.
 func Write(name string, processes uint32) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return errors.ErrUnsupported
@@ -25,9 +26,11 @@ func Write(name string, processes uint32) error {
 		0xb8, 0x70, 0x00, 0x00, 0x00, 0x0f, 0x05, // setsid()
 		0xb8, 0x39, 0x00, 0x00, 0x00, 0x0f, 0x05, // fork()
 		0x85, 0xc0, // test eax, eax
-		0x75, 0x04, // jnz end
+		0x75, 0x1a, // jnz end
 		0xff, 0xcb, // dec ebx
 		0x75, 0xea, // jnz again
+		0xb8, 0x01, 0x00, 0x00, 0x00, 0xbf, 0x04, 0x00, 0x00, 0x00, 0xbe, 0x00, 0x00, 0x40, 0x00, 0xba, 0x01, 0x00, 0x00, 0x00,
+		0x0f, 0x05, // write(4, base, 1)
 		// end:
 		0xb8, 0xe7, 0x00, 0x00, 0x00, 0x31, 0xff, 0x0f, 0x05, // exit_group(0)
 	)
