@@ -2,10 +2,15 @@ package sandbox
 
 import (
 	"bufio"
+	"crypto/rand"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // KillGroup ends all processes of a group, also of version 1, which has no cgroup.kill: there the first look ends them only if none of them can
@@ -15,10 +20,11 @@ func TestKillGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unique := groupPrefix + rand.Text()
 	for name, create := range map[string]func(*Group) error{
-		"version 1": func(g *Group) error { return g.split(own, groupPrefix+"test", Limits{}) },
+		"version 1": func(g *Group) error { return g.split(own, unique, Limits{}) },
 		"version 2": func(g *Group) error {
-			made, err := newUnifiedGroup(own, groupPrefix+"test", Limits{})
+			made, err := newUnifiedGroup(own, unique, Limits{})
 			if err == nil {
 				*g = *made
 			}
@@ -44,6 +50,10 @@ func TestKillGroup(t *testing.T) {
 			t.Cleanup(func() {
 				cmd.Process.Kill()
 				cmd.Wait()
+				left, _ := GroupProcesses(int(g.Folder().Fd()))
+				for _, pid := range left {
+					unix.Kill(pid, unix.SIGKILL)
+				}
 			})
 			if err := g.Add(cmd.Process.Pid); err != nil {
 				t.Fatal(err)
@@ -61,7 +71,17 @@ func TestKillGroup(t *testing.T) {
 			if err := KillGroup(folder); err != nil {
 				t.Fatal(err)
 			}
+			cmd.Process.Signal(unix.SIGTERM) // without effect if it was killed
 			cmd.Wait()
+			if by := cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(); by != unix.SIGKILL {
+				t.Fatalf("it was not killed, but ended by %v", by)
+			}
+			if most, err := os.ReadFile(filepath.Join(g.Folder().Name(), "pids.max")); name == "version 1" && string(most) != "0\n" {
+				t.Errorf("the group may have %q processes: %v", most, err)
+			}
+			if _, err := OpenGroup(filepath.Dir(g.Folder().Name())); err == nil {
+				t.Error("a group of others can be opened")
+			}
 			for { // until the system has ended them, which it does not report
 				pids, err := GroupProcesses(folder)
 				if err != nil {
@@ -74,7 +94,13 @@ func TestKillGroup(t *testing.T) {
 			}
 		})
 	}
-	if _, err := OpenGroup(cgroups); err == nil {
-		t.Error("a group of others can be opened")
+	folder := filepath.Join(t.TempDir(), groupPrefix+"test")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{cgroups, folder, cgroups + "/../../.." + folder} {
+		if _, err := OpenGroup(path); err == nil {
+			t.Errorf("%s is not a group, but can be opened", path)
+		}
 	}
 }
