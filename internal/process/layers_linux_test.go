@@ -93,17 +93,20 @@ func TestLayers(t *testing.T) {
 // The folders below are not shown by themselves, and a program cannot mark files in its own folder so that it sees others.
 func TestLayersCannotBeRedirected(t *testing.T) {
 	needSupport(t, true)
-	f := withLayers(t, `cat "$HOME/planted/key" "$HOME/sub/one"`)
-	planted := f.path(`a:b,c\d/home/planted`)
-	if err := os.Mkdir(planted, 0o700); err != nil {
+	f := withLayers(t, `cd; cat planted/key folder/one file sub/one 2>/dev/null; ls "$HOME/../../x"* 2>/dev/null`)
+	home := f.path(`a:b,c\d/home`)
+	if err := errors.Join(os.Mkdir(filepath.Join(home, "planted"), 0o700), os.Mkdir(filepath.Join(home, "folder"), 0o700),
+		os.WriteFile(filepath.Join(home, "file"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"user.overlay.redirect": "/../secret", "user.overlay.metacopy": ""} {
-		if err := unix.Setxattr(planted, name, []byte(value), 0); err != nil {
-			t.Skip(err)
+	for name, to := range map[string]string{"planted": "/../secret", "folder": "/sub", "file": "/sub/one"} {
+		for attribute, value := range map[string]string{"user.overlay.redirect": to, "user.overlay.metacopy": ""} {
+			if err := unix.Setxattr(filepath.Join(home, name), attribute, []byte(value), 0); err != nil {
+				t.Skip(err)
+			}
 		}
 	}
-	if _, out := f.run(t); out == "canary\nfirst\n" {
+	if _, out := f.run(t); out != "first\n" { // of sub, where it belongs
 		t.Errorf("it read %q", out)
 	}
 }
