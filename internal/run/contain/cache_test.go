@@ -2,6 +2,8 @@ package contain
 
 import (
 	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -169,14 +171,19 @@ func TestCacheFolders(t *testing.T) {
 	}
 }
 
-// A copy has the content, the modes, the times and the links of the original, shares no file with it, and has a limit.
+// A copy has the content, the modes, the times and the links of the original, shares no file with it, and has a limit. It has no sockets.
 func TestCloneTree(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")
 	at := time.Unix(1_700_000_000, 0)
 	if err := errors.Join(os.MkdirAll(filepath.Join(from, "d/e"), 0o700), os.WriteFile(filepath.Join(from, "d/e/run"), []byte("text"), 0o700),
-		os.Symlink("/nowhere", filepath.Join(from, "link")), os.Chtimes(filepath.Join(from, "d/e/run"), at, at), os.Chmod(filepath.Join(from, "d/e"), 0o500)); err != nil {
+		os.Symlink("/nowhere", filepath.Join(from, "link")), os.Chtimes(filepath.Join(from, "d/e/run"), at, at), os.Chmod(filepath.Join(from, "d/e"), 0o550), os.Chtimes(filepath.Join(from, "d/e"), at, at)); err != nil {
 		t.Fatal(err)
 	}
+	socket, err := net.Listen("unix", filepath.Join(from, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { socket.Close() })
 	t.Cleanup(func() { os.Chmod(filepath.Join(from, "d/e"), 0o700) })
 	if err := cloneTree(from, to, 4); err != nil {
 		t.Fatal(err)
@@ -184,6 +191,13 @@ func TestCloneTree(t *testing.T) {
 	info, err := os.Stat(filepath.Join(to, "d/e/run"))
 	if err != nil || info.Mode().Perm() != 0o700 || !info.ModTime().Equal(at) || sameFile(filepath.Join(from, "d/e/run"), filepath.Join(to, "d/e/run")) {
 		t.Errorf("%+v, %v", info, err)
+	}
+	// Folders can be changed and removed by their owner, whatever the original says.
+	if info, err := os.Stat(filepath.Join(to, "d/e")); err != nil || info.Mode().Perm() != 0o750 || !info.ModTime().Equal(at) {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if _, err := os.Lstat(filepath.Join(to, "socket")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket: %v", err)
 	}
 	if target, err := os.Readlink(filepath.Join(to, "link")); target != "/nowhere" {
 		t.Error(target, err)
