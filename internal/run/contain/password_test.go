@@ -14,6 +14,7 @@ func TestWithoutUserinfo(t *testing.T) {
 	for in, want := range map[string]string{
 		"http://ann:secret@proxy:8080":                          "http://proxy:8080",
 		"ann:secret@proxy:8080":                                 "proxy:8080",
+		"ann:se@cret@proxy:8080":                                "proxy:8080",
 		"http://proxy:8080/":                                    "http://proxy:8080/",
 		"socks5h://token@[::1]:1080":                            "socks5h://[::1]:1080",
 		"http://ann:se%40cret@proxy":                            "http://proxy",
@@ -21,6 +22,7 @@ func TestWithoutUserinfo(t *testing.T) {
 		"http://ann:se/cret@proxy":                              "http://proxy",
 		"https://ann:secret@a/x,https://b|HTTPS://t@c,direct":   "https://a/x,https://b|HTTPS://c,direct",
 		"file:///home/ann@corp/mod,https://ann:secret@a,off":    "file:///home/ann@corp/mod,https://a,off",
+		"file:///home/ann@corp/100%":                            "file:///home/ann@corp/100%",
 		"https://a/go@v1,direct":                                "https://a/go@v1,direct",
 		"sum.example+abc+def= https://ann:secret@sum.example/x": "sum.example+abc+def= https://sum.example/x",
 		"proxy": "proxy",
