@@ -238,6 +238,11 @@ func TestAgentsGetTheCache(t *testing.T) {
 			if copies && err != nil {
 				t.Errorf("%s: nothing is copied: %v", role, err)
 			}
+			for _, layer := range p.Policy.Layers {
+				if _, err := os.Stat(layer.Work); err != nil {
+					t.Errorf("%s: what the layer needs: %v", role, err)
+				}
+			}
 			if left, _ := os.ReadDir(outside); len(left) > 0 {
 				t.Errorf("%s: something was written through a link", role)
 			}
@@ -254,5 +259,9 @@ func TestAgentsGetTheCache(t *testing.T) {
 				t.Error(p.Policy.Mode)
 			}
 		}
+	}
+	fillCache(t, m.Site.Cache, "two")
+	if got := generations(t, m.Site.Cache); len(got) != 1 {
+		t.Errorf("a finished agent still uses the cache: %q", got)
 	}
 }
