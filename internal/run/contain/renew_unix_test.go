@@ -462,7 +462,9 @@ func TestWatchLogins(t *testing.T) {
 	await(ofA, codexLogin(3))
 	l.wantRenewed(a)
 	l.wantRenewed(b)
+	l.do(os.WriteFile(ofB, []byte(codexLogin(4)), 0o600))
 	l.wantRenewed(b) // once more does nothing
+	l.want(l.user, codexLogin(3))
 }
 
 // Programs without a sandbox use the user's own file, and there is nothing to renew.
