@@ -17,14 +17,14 @@ func isIgnorable(r rune) bool {
 
 // Nothing that is invisible reaches a terminal or a page, and letters stay as they are.
 func TestInvisibleCharactersAreEscaped(t *testing.T) {
-	for _, r := range "\u3164\uffa0\u115f\u1160\u034f\u17b4\u17b5\u180b\u180f\u2065\u2800\u200c\u200d\u2060\ufe00\ufe0f\ufeff\U000e0020\U000e0100\U000e0fff" {
+	for _, r := range "\u3164\uffa0\u115f\u1160\u034f\u17b4\u17b5\u180b\u180f\u2065\u2800\u200c\u200d\u2060\ufe00\ufe0f\ufeff\U000e0020\U000e0100\U000e0fff\u2d7f\U0001107f\U00016fe4\U0001d159" {
 		if !IsUnsafe(r) {
 			t.Errorf("%U is not unsafe", r)
 		}
 	}
 	escaped := 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {
-		hidden := isIgnorable(r) || r == '\u2800' || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\n' && r != '\t'
+		hidden := isIgnorable(r) || strings.ContainsRune("\u2800\u2d7f\U0001107f\U00016fe4\U0001d159", r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\n' && r != '\t'
 		if IsUnsafe(r) != hidden {
 			t.Fatalf("IsUnsafe(%U) = %v", r, !hidden)
 		}

@@ -177,7 +177,7 @@ func Escape(r rune) string {
 }
 
 // IsUnsafe reports whether a terminal or a browser may act on r, or show nothing for it: control characters other than line ends and tabs, text
-// direction marks, and what Unicode calls default-ignorable. That includes the parts of emoji that only select a shape, which can
+// direction marks, what Unicode calls default-ignorable, and other characters without a shape. That includes the parts of emoji that only select a shape, which can
 // hide a text as well: nobody sees how many there are.
 func IsUnsafe(r rune) bool {
 	switch {
@@ -187,10 +187,20 @@ func IsUnsafe(r rune) bool {
 		return false
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
-		r == blankBraille
+		isBlank(r)
 }
 
-const (
-	lastFiller   = '\u3164' // Hangul; the next invisible character comes after the syllables
-	blankBraille = '\u2800' // a pattern of no dots, which is not default-ignorable
-)
+const lastFiller = '\u3164' // Hangul; the next invisible character comes after the syllables
+
+// isBlank reports whether r is a character without a shape that is not default-ignorable.
+func isBlank(r rune) bool {
+	switch r {
+	case '\u2800', // a Braille pattern of no dots
+		'\u2d7f',     // a joiner of Tifinagh letters
+		'\U0001107f', // a joiner of Brahmi numbers
+		'\U00016fe4', // a filler of Khitan letters
+		'\U0001d159': // a note without a head
+		return true
+	}
+	return false
+}
