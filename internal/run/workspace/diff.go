@@ -265,7 +265,7 @@ func asBlob(id string) blobID {
 }
 
 // describeBinary returns what a diff says about a file that git takes for binary: its size and digest. Git takes every file with a
-// zero byte for one, which a script may have, so text is shown after all.
+// zero byte for one, which a script may have, so text is shown after all, and so is what replaces a file by a script.
 func (d *differ) describeBinary(ctx context.Context, line string, old, new blobID) (string, error) {
 	before, err := d.readBlob(ctx, old)
 	if err != nil {
@@ -275,7 +275,7 @@ func (d *differ) describeBinary(ctx context.Context, line string, old, new blobI
 	if err != nil {
 		return "", err
 	}
-	if !before.isText() || !after.isText() {
+	if !before.isText() && !(after.isScript() && before.isWhole()) || !after.isText() {
 		sides := []string{}
 		for _, b := range []*blobContent{before, after} {
 			if b != nil {
@@ -329,9 +329,17 @@ func (d *differ) readBlob(ctx context.Context, id blobID) (*blobContent, error) 
 	return content, d.git(ctx, content, "cat-file", "blob", string(id))
 }
 
-// isText reports whether people can read almost all of the content. A file that does not exist is text, too.
+// isWhole reports whether all of the content is in memory.
+func (b *blobContent) isWhole() bool { return b == nil || b.size == int64(len(b.text)) }
+
+// isScript reports whether the system would run the content as a script, whatever garbage follows.
+func (b *blobContent) isScript() bool {
+	return b != nil && b.isWhole() && bytes.HasPrefix(b.text, []byte("#!"))
+}
+
+// isText reports whether people can read almost all of the content, or should because it is a script. A file that does not exist is text, too.
 func (b *blobContent) isText() bool {
-	if b == nil {
+	if b == nil || b.isScript() {
 		return true
 	}
 	odd := 0
@@ -342,7 +350,7 @@ func (b *blobContent) isText() bool {
 		}
 		rest = rest[size:]
 	}
-	return b.size == int64(len(b.text)) && odd <= len(b.text)/10
+	return b.isWhole() && odd <= len(b.text)/10
 }
 
 // wholeHunk returns a hunk that adds or removes a whole file.

