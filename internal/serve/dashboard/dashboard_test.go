@@ -691,6 +691,9 @@ func TestSteeringIsShownByItself(t *testing.T) {
 		}
 		last = at
 	}
+	if shown := strings.Count(page, "<bdi>CLAUDE.md</bdi>"); shown != 1 {
+		t.Errorf("it is shown %d times", shown)
+	}
 }
 
 // TestOnlyWholeDiffsAreApproved looks for the button that approves on diffs that a page shows in full and on others.
