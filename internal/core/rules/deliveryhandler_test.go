@@ -115,6 +115,27 @@ func TestHandlerDeliverToRequestingAgent(t *testing.T) {
 	})
 }
 
+// An expert may name the task that asks, by each of its ids: the advice is for that task.
+func TestExpertMayNameTheAsker(t *testing.T) {
+	b := finished(t)
+	b.do(planOf("b.md", 2, todo("T1"), todo("T2")))
+	a := b.wantDispatch(signalbox.RoleDeveloper, "b.T1")
+	for _, named := range []string{"b.T1", "T1", "X-3"} {
+		b.askExpert(a, "sql")
+		x := b.dispatch(signalbox.RoleExpert)
+		other := hear(x, "expert_advice")
+		other.Named = "b.T2"
+		if r := refusedBy(b.try(other).Err); r == nil || r.Reason != signalbox.ReasonWrongWork {
+			t.Errorf("advice for another task: %v", r)
+		}
+		b.sayMore(x, "expert_advice", func(h *ReportSignal) { h.Named = named })
+		b.do(ResumeSession{a.Session, a.Lease.Epoch})
+	}
+	if got := b.work("b.T1").Task.Advice; len(got) != 3 {
+		t.Errorf("advice %+v", got)
+	}
+}
+
 func TestHandlerEscalateToDivine(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"))
 	a := b.dispatch(signalbox.RoleDeveloper)

@@ -79,7 +79,7 @@ func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 	if w.Task == nil {
 		return
 	}
-	d.answer.Name = w.Task.Name
+	d.answer.Names = d.s.names(w)
 	if files := d.s.filesToLock(w); len(files) > 0 && role == signalbox.RoleDeveloper {
 		for _, owner := range d.s.owners(files) {
 			d.record(owner, c.Session, c.Actor, LocksYielded{"it waits for " + w.ID + ", which needs its files"})

@@ -213,6 +213,19 @@ func (w *Work) Name() string {
 	return w.Task.Name
 }
 
+// names returns the ids by which an agent may call its planned work: its own and that in its plan. A request to an
+// expert is also called like the task that asks, because the advice is for that task.
+func (s *State) names(w *Work) []string {
+	names := []string{w.ID}
+	if w.Task.Name != "" {
+		names = append(names, w.Task.Name)
+	}
+	if asker, known := s.Work(w.Task.Asker); known && w.Task.Kind == KindExpert {
+		names = append(names, asker.ID, asker.Name())
+	}
+	return names
+}
+
 // InPlan reports whether a work item concerns the plan that was loaded last: it is part of it, or it is not done.
 func (s *State) InPlan(w *Work) bool {
 	return w.Task != nil && (w.Task.Kind != KindTask || w.Task.Plan == s.delivery.PlanID || !w.Done())

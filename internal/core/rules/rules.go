@@ -43,8 +43,8 @@ type Answer struct {
 	// Seq is the event that carries the decision. For a repeated command it is the event of the first time.
 	Seq  uint64
 	Work string
-	// Name is the id of dispatched work in its plan if it differs from Work.
-	Name string
+	// Names are the ids by which the agent of dispatched work may call it, Work among them.
+	Names []string
 	// Phase is the phase of the work after the command.
 	Phase   signalbox.Phase
 	Session string

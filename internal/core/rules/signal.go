@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -168,7 +169,7 @@ func (c ReportSignal) decide(d *decider) error {
 	d.answer.Work, d.answer.Session, d.answer.Phase, d.answer.Lease = w.ID, session.ID, w.Phase, lease
 	d.refuseAll(session, w, c)
 	d.endTurn(h)
-	if reason := h.refusalReason(row); reason != "" {
+	if reason := d.s.refusalReason(h, row); reason != "" {
 		sent.reason = reason
 		sent.detail = fmt.Sprintf("%s: the %s of '%s' sent %s about '%s'", reason, session.Role, w.ID, c.Signal, sanitize(c.Named, 100))
 		d.askBudget(h)
@@ -192,13 +193,13 @@ func (c ReportSignal) decide(d *decider) error {
 }
 
 // refusalReason returns why the session must not send the signal now, "" if it may.
-func (h report) refusalReason(row signalbox.LineSignal) signalbox.Reason {
+func (s *State) refusalReason(h report, row signalbox.LineSignal) signalbox.Reason {
 	switch {
 	case h.Signal == signalbox.NameUnknown:
 		return ""
 	case !h.role.MaySend(h.Signal):
 		return signalbox.ReasonOutOfRole
-	case row.Argument == signalbox.TaskArgument && h.Named != h.w.ID && h.Named != h.w.Name():
+	case row.Argument == signalbox.TaskArgument && !slices.Contains(s.names(h.w), h.Named):
 		return signalbox.ReasonWrongWork
 	case h.w.Task.Parked != nil && (h.Signal == signalbox.NameExpertRequest || h.Signal == signalbox.NameFileConflict):
 		return signalbox.ReasonDuplicate // a parked session already waits for something

@@ -95,6 +95,43 @@ on expert *:
 	}
 }
 
+// An expert may name its request or the task that asks, also by the id that the task has in its plan.
+func TestExpertNamesTheAsker(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "experts: [{name: database}]\n", script: `
+on developer other.T1 attempt 1:
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: a query
+on developer other.T1 attempt 2:
+    expect "use an index"
+    signal EXPERT_REQUEST
+        Target Agent: database
+        Context Snapshot: another query
+on developer other.T1 attempt 3:
+    expect "use a table"
+    signal READY_FOR_REVIEW: {task}
+on expert X-1:
+    say CHECKPOINT: other.T1
+    say Current Activity: reading
+    say EXPERT_ADVICE: T1
+    say Summary: use an index
+on expert X-2 attempt 1:
+    say EXPERT_ADVICE: T2
+    say Summary: not for you
+on expert X-2 attempt 2:
+    expect "Send: EXPERT_ADVICE: X-2"
+    say EXPERT_ADVICE: other.T1
+    say Summary: use a table
+`})
+	s.run()
+	s.loadAs("other", strings.Replace(task("T1"), "The task T1", "Something else", 1))
+	s.run()
+	s.wantCompleted("other.T1")
+	if refused := only[rules.SignalRefused](s, ""); refused.Work != "X-2" || refused.Body.Reason != signalbox.ReasonWrongWork {
+		t.Errorf("refused: %+v", refused)
+	}
+}
+
 // An asker that does not end its turn is ended, and that is not a failure.
 func TestAskerThatDoesNotEnd(t *testing.T) {
 	s := set(t, scene{

@@ -476,7 +476,7 @@ func (c *Crew) newSession() string {
 // startSession runs a session in the background. The secret of its lease is for its agent.
 func (c *Crew) startSession(ctx context.Context, granted rules.Answer, secret string) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	s := &session{crew: c, work: granted.Work, name: granted.Name, id: granted.Session, role: granted.Lease.Role, agent: granted.Agent, epoch: granted.Lease.Epoch,
+	s := &session{crew: c, work: granted.Work, names: granted.Names, id: granted.Session, role: granted.Lease.Role, agent: granted.Agent, epoch: granted.Lease.Epoch,
 		expires: granted.Lease.Expires, secret: secret, cancel: cancel, over: ctx.Done(), wake: make(chan struct{}, 1), spending: make(chan struct{}, 1), messages: make(chan struct{}, 1)}
 	s.leased, s.unlease = context.WithCancel(context.WithoutCancel(ctx))
 	c.mu.Lock()

@@ -408,10 +408,11 @@ func trySend(c chan struct{}) {
 	}
 }
 
-// localize hides the key of a signal, and replaces the id that the task has in its plan by that of the work.
+// localize hides the key of a signal, and replaces another id by which the agent may call its work by that of the work.
 func (l *listener) localize(sig signalbox.Signal) signalbox.Signal {
 	sig = hideKeyInSignal(sig, l.key)
-	if sig.TaskID != "" && sig.TaskID == l.session.name {
+	row, _ := signalbox.LineSignalNamed(sig.Name)
+	if row.Argument == signalbox.TaskArgument && slices.Contains(l.session.names, sig.TaskID) {
 		sig.TaskID = l.session.work
 	}
 	return sig

@@ -37,7 +37,7 @@ var (
 type session struct {
 	crew    *Crew
 	work    string
-	name    string // the id of the task in its plan, if it differs from work
+	names   []string // the ids by which the agent may call the work
 	id      string
 	role    signalbox.Role
 	agent   string // that it runs; "" if the policy names none
