@@ -293,6 +293,34 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		}
 		wantTypes(t, b.wants(one, "lonely.go"), "SignalHeard t1", "OverlapNoted t1")
 	})
+	t.Run("worktrees, files that no task declared", func(t *testing.T) {
+		b := deliver(t, policy(), todo("t1"), todo("t2"), withFiles(todo("t3"), "a.go"))
+		one, two := b.dispatch(signalbox.RoleDeveloper), b.dispatch(signalbox.RoleDeveloper)
+		wantTypes(t, b.wants(one, "a.go"), "SignalHeard t1", "OverlapNoted t1")
+		d := b.wants(two, "./a.go")
+		wantTypes(t, d, "SignalHeard t2", "OverlapNoted t2", "OverlapNoted t1")
+		wantBody(t, d, OverlapNoted{"a.go", "t1"})
+		if got := b.work("t1").Task.Overlaps; !slices.Equal(got, []string{"a.go", "a.go (also t2)"}) {
+			t.Errorf("overlaps %q", got)
+		}
+		for _, a := range []Answer{one, two} {
+			if d := b.wants(a, "a.go"); !d.Answer.Repeated || len(d.Events) != 0 {
+				t.Errorf("again: %+v", d)
+			}
+		}
+		// A task that announced the file changes it, also between two agents; a third task tells all of them.
+		b.do(ReportFailure{Session: one.Session, Epoch: one.Lease.Epoch, Cause: FailCrash})
+		b.do(Order{What: OrderPause, Work: "t1", Actor: "op"})
+		three := b.wantDispatch(signalbox.RoleDeveloper, "t3")
+		wantTypes(t, b.wants(three, "a.go"), "SignalHeard t3", "OverlapNoted t3", "OverlapNoted t1", "OverlapNoted t3", "OverlapNoted t2")
+		b.say(two, "ready_for_review")
+	})
+	t.Run("worktrees, a task that is done", func(t *testing.T) {
+		b := deliver(t, policy(), todo("t1"), todo("t2"))
+		b.wants(b.dispatch(signalbox.RoleDeveloper), "a.go")
+		b.do(Order{What: OrderCancel, Work: "t1", Actor: "op"})
+		wantTypes(t, b.wants(b.wantDispatch(signalbox.RoleDeveloper, "t2"), "a.go"), "SignalHeard t2", "OverlapNoted t2")
+	})
 	t.Run("who waits for a task gives its files to it", func(t *testing.T) {
 		b := deliver(t, shared(policy()), withFiles(todo("t1"), "a.go"), withFiles(todo("t2"), "a.go"))
 		b.sayMore(b.wantDispatch(signalbox.RoleDeveloper, "t1"), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.BlockedBy = CauseWaiting, []string{"t2"} })

@@ -8,28 +8,62 @@ import (
 )
 
 // queueOrCoordinate handles a request for a file that a task did not declare. In a shared workspace the task gets the file
-// or waits for it. If each task has its own workspace, both tasks are told, and the merge shows whether they conflict.
+// or waits for it. If each task has its own workspace, all tasks that change the file are told, and the merge shows whether they conflict.
 func (d *decider) queueOrCoordinate(h report) {
 	file := cleanFile(h.Fields.File)
 	if d.s.delivery.Policy.Shared {
 		d.lockOrWait(h, file)
 		return
 	}
-	for w := range d.s.Works() {
-		if w.Task != nil && w.ID != h.w.ID && !w.Done() && (w.Lease != nil || w.Phase != signalbox.PhaseImplementation) && slices.Contains(w.Task.Files, file) {
-			d.recordFor(h, OverlapNoted{file, w.ID})
-			d.record(w.ID, "", h.actor, OverlapNoted{file, h.w.ID})
-			return
+	others := d.s.overlapping(h.w, file)
+	if len(others) == 0 {
+		d.recordFor(h, OverlapNoted{File: file})
+	}
+	for _, w := range others {
+		d.recordFor(h, OverlapNoted{file, w.ID})
+		d.record(w.ID, "", h.actor, OverlapNoted{file, h.w.ID})
+	}
+}
+
+// overlapping returns the other tasks that change a file and that the task has not been told of. A task that declared
+// the file may change it while it is in hand, and one that announced it may have done so, also if no agent works on it now.
+func (s *State) overlapping(task *Work, file string) (others []*Work) {
+	for w := range s.Works() {
+		if w.Task == nil || w.ID == task.ID || w.Done() || slices.Contains(task.Task.Overlaps, OverlapNoted{file, w.ID}.note()) {
+			continue
+		}
+		inHand := w.Lease != nil || w.Phase != signalbox.PhaseImplementation
+		if inHand && slices.Contains(w.Task.Files, file) || slices.Contains(w.Task.overlapFiles(), file) {
+			others = append(others, w)
 		}
 	}
-	d.recordFor(h, OverlapNoted{File: file})
+	return others
+}
+
+const alsoChangedBy = " (also "
+
+// note returns what the agents of the task are told.
+func (b OverlapNoted) note() string {
+	if b.With == "" {
+		return b.File
+	}
+	return b.File + alsoChangedBy + b.With + ")"
+}
+
+// overlapFiles returns the files of the task's overlaps, each once.
+func (t *Task) overlapFiles() (files []string) {
+	for _, note := range t.Overlaps {
+		file, _, _ := strings.Cut(note, alsoChangedBy)
+		files = appendUnique(files, file)
+	}
+	return files
 }
 
 // maxFileRequests is how many undeclared files a task can ask for.
 const maxFileRequests = 50
 
-// fileRequested reports whether a signal asks for a file that the task has or asked for before, and whether the task has
-// asked for too many files. Both limit what an agent can write to the ledger.
+// fileRequested reports whether a signal asks for a file that the task has, or asked for before with the same result, and
+// whether the task has asked for too many files. Both limit what an agent can write to the ledger.
 func (s *State) fileRequested(h report) (requested, tooMany bool) {
 	if h.Signal != signalbox.NameFileConflict {
 		return false, false
@@ -38,8 +72,9 @@ func (s *State) fileRequested(h report) (requested, tooMany bool) {
 	if s.delivery.Policy.Shared {
 		return slices.Contains(t.Locks, file), len(t.Locks) >= maxFileRequests
 	}
-	requested = slices.ContainsFunc(t.Overlaps, func(note string) bool { return note == file || strings.HasPrefix(note, file+" (also ") })
-	return requested, len(t.Overlaps) >= maxFileRequests
+	noted := t.overlapFiles()
+	requested = slices.Contains(noted, file)
+	return requested && len(s.overlapping(h.w, file)) == 0, !requested && len(noted) >= maxFileRequests
 }
 
 func (d *decider) lockOrWait(h report, file string) {
@@ -126,11 +161,7 @@ func (s *State) applyFiles(e *signalbox.Event, body body) {
 	case FileWaited:
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.FileWaits = b.Count })
 	case OverlapNoted:
-		note := b.File
-		if b.With != "" {
-			note += " (also " + b.With + ")"
-		}
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, note) })
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, b.note()) })
 	}
 }
 

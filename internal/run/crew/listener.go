@@ -30,6 +30,7 @@ type listener struct {
 	format      signalbox.Format
 	interactive bool
 	key         string // that signals must have; "" if they need none
+	dir         string // the agent's workspace
 
 	mu      sync.Mutex // guards the fields below, which the supervisor reads while the program writes
 	scanner *transcript.Scanner
@@ -261,8 +262,8 @@ func (l *listener) handlePartial(sig signalbox.Signal) {
 		return
 	}
 	switch {
-	case sig.Name == signalbox.NameFileConflict: // it has no fields
-		l.reportUrgent(sig)
+	case sig.Name == signalbox.NameFileConflict: // more names may follow on other lines
+		l.reportFiles(sig)
 	case sig.Name == signalbox.NameCheckpoint:
 		l.noteCheckpoint(sig)
 		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
@@ -433,12 +434,31 @@ func (l *listener) collect(signals []signalbox.Signal) {
 			continue
 		}
 		switch {
-		case sig.Name == signalbox.NameFileConflict && sig.Offset == l.partial: // already reported
+		case sig.Name == signalbox.NameFileConflict && sig.Offset == l.partial && sig.Body == nil: // already reported
+		case sig.Name == signalbox.NameFileConflict:
+			l.reportFiles(sig)
 		case sig.Name != signalbox.NameExpertRequest:
 			l.reportUrgent(sig)
 		case l.expertRequest == nil && !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
 			l.expertRequest = &sig
 			trySend(l.mustPark)
+		}
+	}
+}
+
+// reportFiles asks for each file that a signal names, until the session must wait for one. The files on the line itself were
+// asked for already if the line arrived before the rest. The caller holds mu.
+func (l *listener) reportFiles(sig signalbox.Signal) {
+	files := conflictingFiles(sig, l.dir)
+	if sig.Offset == l.partial && sig.Body != nil {
+		line := sig
+		line.Body = nil
+		reported := conflictingFiles(line, l.dir)
+		files = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(reported, file) })
+	}
+	for _, sig.TaskID = range files {
+		if !l.parked {
+			l.reportUrgent(sig)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	if err != nil {
 		return nil, err
 	}
-	l.resumable = command.Resume != nil
+	l.resumable, l.dir = command.Resume != nil, values.Dir
 	defer l.close()
 	s.listening.Store(l)
 	defer s.listening.Store(nil)
