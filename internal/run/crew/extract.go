@@ -3,7 +3,6 @@ package crew
 import (
 	"cmp"
 	"encoding/json"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -178,15 +177,26 @@ func (b body) ids(label string) (ids []string) {
 // causeOf returns why a developer could not finish: the value of Cause, which the prompt offers. Without it the ids in Blocked By
 // decide; other text does not, because the same words can mean anything.
 func causeOf(b body, blockedBy []string) rules.Cause {
-	cause := rules.Cause(strings.ToLower(firstWord(b.first("Cause"))))
-	switch {
-	case slices.Contains(rules.Causes(), cause):
-		return cause
-	case len(blockedBy) > 0:
+	written := ""
+	for word := range strings.FieldsFuncSeq(b.first("Cause"), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		written += strings.ToLower(word)
+		for _, cause := range rules.Causes() {
+			if written == strings.ReplaceAll(string(cause), "_", "") {
+				return cause
+			}
+		}
+		if len(written) > maxCause {
+			break
+		}
+	}
+	if len(blockedBy) > 0 {
 		return rules.CauseWaiting
 	}
 	return rules.CauseOther
 }
+
+// maxCause is the length of the longest cause, or more.
+const maxCause = 32
 
 func percent(text string) int {
 	n := 0

@@ -74,6 +74,13 @@ func TestCauses(t *testing.T) {
 	for text, want := range map[string]rules.Cause{
 		"Cause: missing_information":                               rules.CauseInformation,
 		"Cause: out_of_scope\nBlocker: docker":                     rules.CauseScope,
+		"Cause: Missing information":                               rules.CauseInformation,
+		"Cause: missing-information (the schema)":                  rules.CauseInformation,
+		"Cause: **MISSING INFORMATION**, sorry":                    rules.CauseInformation,
+		"Cause: `MissingInformation`":                              rules.CauseInformation,
+		"Cause: Out of Scope: it is another task\nBlocked By: T7":  rules.CauseScope,
+		"Cause: information is missing":                            rules.CauseOther,
+		"Cause: missing":                                           rules.CauseOther,
 		"Cause: Infrastructure.":                                   rules.CauseInfrastructure,
 		"Cause: waiting\nBlocked By: T7":                           rules.CauseWaiting,
 		"Cause: other\nBlocker: the service is down":               rules.CauseOther,
