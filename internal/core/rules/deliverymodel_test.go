@@ -266,6 +266,9 @@ func (c *company) speak() {
 			h.Turn.Messages = append(h.Turn.Messages, m.Seq)
 		}
 	}
+	if c.oneIn(5) {
+		h.Exit = &Exit{Signal: exit(chooseOne(c, w.Phase, signalbox.PhaseReview), chooseOne(c, signalbox.ExitCompleted, signalbox.ExitBlocked))}
+	}
 	if c.oneIn(30) {
 		h.Epoch--
 	}

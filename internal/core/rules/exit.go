@@ -60,10 +60,7 @@ func (c Exit) decide(d *decider) error {
 	}
 	if completed.PhaseCompleted != w.Phase || completed.NextPhase == nil {
 		d.answer.Work, d.answer.Phase, d.answer.Session = w.ID, w.Phase, session.ID
-		sent.reason = signalbox.ReasonPhaseMismatch
-		sent.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", completed.PhaseCompleted, w.Phase)
-		return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
-			fmt.Sprintf("if you completed %s, send the signal again with that phase_completed", w.Phase))
+		return d.refusePhase(session, w, completed, sent)
 	}
 	if err := c.checkRef(w); err != nil {
 		return err
@@ -77,6 +74,41 @@ func (c Exit) decide(d *decider) error {
 	}
 	c.accept(d, completed)
 	return nil
+}
+
+func (d *decider) refusePhase(session *Session, w *Work, completed signalbox.AgentSessionCompleted, sent refusal) error {
+	sent.reason = signalbox.ReasonPhaseMismatch
+	sent.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", completed.PhaseCompleted, w.Phase)
+	return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
+		fmt.Sprintf("if you completed %s, send the signal again with that phase_completed", w.Phase))
+}
+
+// confirm records an exit signal beside the line signal that decides the turn. What it says counts; what follows is what
+// follows from the line signal.
+func (c Exit) confirm(d *decider, session *Session, h report) {
+	completed := signalbox.SessionCompletedFrom(h.session, h.actor, &c.Signal)
+	completed.WorkID, completed.LeaseEpoch = h.w.ID, h.epoch
+	shortenNotes(&completed)
+	sent := refusal{signal: signalbox.NameExit, epoch: h.epoch, blob: c.Blob}
+	switch fault := c.fault(); {
+	case fault != "" || c.Notes != completed.NotesBlob:
+		sent.reason, sent.detail = signalbox.ReasonMalformed, cmp.Or(fault, "the notes of the signal are not stored")
+		d.refuse(session, h.w.ID, sent, signalbox.CodeFailed, "")
+	case completed.PhaseCompleted != h.w.Phase || completed.NextPhase == nil:
+		d.refusePhase(session, h.w, completed, sent)
+	default:
+		if h.role == signalbox.RoleAuditor { // work that waits for its merge stays where it is
+			next := d.s.phaseAfterExit(h.w, h.role, completed.ExitReason)
+			completed.NextPhase = &next
+		}
+		c.recordPlanned(d, h, completed)
+	}
+}
+
+func (c Exit) recordPlanned(d *decider, h report, completed signalbox.AgentSessionCompleted) uint64 {
+	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
+		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
+	return d.recordFor(h, AgentSessionCompleted{completed})
 }
 
 // fault returns why the signal is invalid, or "".
@@ -214,12 +246,9 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
 	d.endTurn(h)
 	d.heardFromAgent(h)
-	d.recordFor(h, SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit,
-		Epoch: completed.LeaseEpoch, Blob: c.Blob, Offset: c.Offset})
 	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)
 	completed.NextPhase = &next
-	seq := d.recordFor(h, AgentSessionCompleted{completed})
-	d.answerExit(completed, seq)
+	d.answerExit(completed, c.recordPlanned(d, h, completed))
 	notes := "no reason given"
 	if completed.Notes != nil {
 		notes = *completed.Notes

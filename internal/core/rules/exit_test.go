@@ -194,6 +194,62 @@ func TestExitAfterMismatch(t *testing.T) {
 	}
 }
 
+// An exit signal beside a verdict is recorded as completion, and the verdict decides what follows.
+func TestExitBesideAVerdict(t *testing.T) {
+	b := deliver(t, policy(), todo("t1"))
+	say := func(a Answer, signal string, exit Exit, reason signalbox.Reason, want ...string) Decision {
+		t.Helper()
+		d := b.sayMore(a, signal, func(h *ReportSignal) { h.Exit = &exit })
+		wantTypes(t, d, want...)
+		if reason != "" {
+			if got := d.bodies[1].(SignalRefused); got.Reason != reason || got.Said != signalbox.NameExit {
+				t.Errorf("refused %+v", got)
+			}
+		}
+		if d.Answer.Seq != d.Events[0].Seq {
+			t.Errorf("the answer names event %d, not the verdict", d.Answer.Seq)
+		}
+		return d
+	}
+	done := func(phase signalbox.Phase) Exit {
+		return Exit{Signal: withNotes(exit(phase, signalbox.ExitCompleted), "done"), Blob: signalbox.Hash{4}, Offset: 7}
+	}
+	a := b.dispatch(signalbox.RoleDeveloper)
+	wantTypes(t, b.sayMore(a, "checkpoint", func(h *ReportSignal) { e := done(signalbox.PhaseImplementation); h.Exit = &e }),
+		"SignalHeard t1", "ProgressReported t1")
+	d := say(a, "ready_for_review", done(signalbox.PhaseImplementation), "",
+		"SignalHeard t1", "SignalHeard t1", "AgentSessionCompleted t1", "PhaseChanged t1", "LeaseReleased t1")
+	heard := SignalHeard{Dialect: signalbox.DialectExit, Signal: signalbox.NameExit, Epoch: a.Lease.Epoch, Blob: signalbox.Hash{4}, Offset: 7}
+	if d.bodies[1] != heard {
+		t.Errorf("heard %+v", d.bodies[1])
+	}
+	completed := d.bodies[2].(AgentSessionCompleted)
+	if completed.SessionID != a.Session || completed.WorkID != "t1" || *completed.NextPhase != signalbox.PhaseCIPending || *completed.Notes != "done" {
+		t.Errorf("completed %+v", completed)
+	}
+	again := done(signalbox.PhaseImplementation)
+	again.Session, again.Epoch = a.Session, a.Lease.Epoch
+	if got := b.do(again); !got.Repeated || got.Seq != d.Events[2].Seq {
+		t.Errorf("submitted again: %+v", got)
+	}
+	b.checked(b.dispatch(signalbox.RoleCI))
+
+	long := done(signalbox.PhaseReview)
+	text := strings.Repeat("x", maxNotes+1)
+	long.Signal.Notes = &text
+	say(b.dispatch(signalbox.RoleCritic), "review_failed", long, signalbox.ReasonMalformed, // its notes are not stored
+		"SignalHeard t1", "SignalRefused t1", "ReworkOrdered t1", "PhaseChanged t1", "LeaseReleased t1")
+	say(b.dispatch(signalbox.RoleDeveloper), "ready_for_review", done(signalbox.PhaseReview), signalbox.ReasonPhaseMismatch,
+		"SignalHeard t1", "SignalRefused t1", "PhaseChanged t1", "LeaseReleased t1")
+	b.checked(b.dispatch(signalbox.RoleCI))
+	b.say(b.dispatch(signalbox.RoleCritic), "review_passed")
+	d = say(b.dispatch(signalbox.RoleAuditor), "audit_passed", done(signalbox.PhaseReadyForMerge), "",
+		"SignalHeard t1", "SignalHeard t1", "AgentSessionCompleted t1", "MergeRequested t1", "LeaseReleased t1")
+	if next := *d.bodies[2].(AgentSessionCompleted).NextPhase; next != signalbox.PhaseReadyForMerge {
+		t.Errorf("the work waits for its merge, and is recorded in %s", next)
+	}
+}
+
 func TestRepeatedExit(t *testing.T) {
 	b := newBox(t)
 	b.open("w", signalbox.PhaseImplementation)

@@ -22,6 +22,8 @@ type ReportSignal struct {
 	Blob   signalbox.Hash
 	Offset int64
 	Body   signalbox.Hash
+	// Exit is the exit signal of the turn, if it agrees with a verdict; only its Signal, Blob, Offset and Notes are used.
+	Exit *Exit
 	// Refused are the signals of the turn that were refused.
 	Refused []RefusedSignal
 	// Turn is set at the end of a turn.
@@ -185,7 +187,11 @@ func (c ReportSignal) decide(d *decider) error {
 	}
 	if handler != signalbox.HandlerClarify {
 		d.heardFromAgent(h)
-		d.answer.Seq = d.record(w.ID, session.ID, session.Actor, heard)
+		seq := d.record(w.ID, session.ID, session.Actor, heard)
+		if c.Exit != nil && !row.Urgent {
+			c.Exit.confirm(d, session, h)
+		}
+		d.answer.Seq = seq
 	}
 	handlers[handler](d, h)
 	d.askBudget(h)

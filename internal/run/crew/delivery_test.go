@@ -1,9 +1,11 @@
 package crew
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"signalbox"
 	"signalbox/internal/core/rules"
 )
 
@@ -429,6 +431,68 @@ on auditor T2:
 				t.Errorf("asked again %d times, want once", n)
 			}
 		})
+	}
+}
+
+// An exit signal that agrees with the verdict of its turn is recorded beside it, with its notes.
+func TestExitSignalBesideAVerdict(t *testing.T) {
+	long := strings.Repeat("all tests pass. ", 300)
+	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: `
+on developer T1 attempt 1:
+    say TASK_INCOMPLETE: T1
+    say Summary: more to do
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}
+on developer T1 attempt 2:
+    write a.txt a
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed","notes":"written"}
+    say READY_FOR_REVIEW: T1
+on critic T1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"completed","notes":"` + long + `"}
+    say REVIEW_PASSED: T1
+on auditor T1 attempt 1:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"REVIEW","exit_reason":"blocked","notes":"of another phase"}
+    say AUDIT_BLOCKED: T1
+    say Issue: no network
+on remediation *:
+    signal REMEDIATION_COMPLETE
+on health-auditor *:
+    signal HEALTH_AUDIT: HEALTHY
+on auditor T1 attempt 2:
+    exit {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"READY_FOR_MERGE","exit_reason":"completed","notes":"audited"}
+    say AUDIT_PASSED: T1
+`})
+	s.run()
+	s.wantCompleted("T1")
+	var notes, refused []string
+	for _, completed := range all[rules.AgentSessionCompleted](s, "T1") {
+		text := *completed.Body.Notes
+		if blob := completed.Body.NotesBlob; blob != (signalbox.Hash{}) {
+			text = s.text(blob)
+		}
+		notes = append(notes, string(completed.Body.PhaseCompleted)+" "+text)
+	}
+	// The critic runs again after the remediation.
+	want := []string{"IMPLEMENTATION written", "REVIEW " + long, "REVIEW " + long, "READY_FOR_MERGE audited"}
+	if !slices.Equal(notes, want) {
+		t.Errorf("recorded %q", notes)
+	}
+	for _, r := range all[rules.SignalRefused](s, "T1") {
+		refused = append(refused, r.Body.Said+" "+string(r.Body.Reason))
+	}
+	if got := strings.Join(refused, ", "); got != "task_incomplete ambiguous, agent_exit ambiguous, agent_exit phase_mismatch" {
+		t.Errorf("refused %s", got)
+	}
+	heard := 0
+	for _, h := range all[rules.SignalHeard](s, "T1") {
+		if h.Body.Dialect == signalbox.DialectExit {
+			heard++
+			if output := s.text(h.Body.Blob); !strings.HasPrefix(output[h.Body.Offset:], `{"protocol":`) {
+				t.Errorf("at %d: %s", h.Body.Offset, output)
+			}
+		}
+	}
+	if heard != len(want) {
+		t.Errorf("heard %d exit signals", heard)
 	}
 }
 

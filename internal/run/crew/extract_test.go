@@ -172,13 +172,13 @@ func TestRefusals(t *testing.T) {
 		{Signal: signalbox.NameAuditPassed, Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
 		{Signal: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
 	}
-	if diff := cmp.Diff(want, h.refusals()); diff != "" {
+	if diff := cmp.Diff(want, h.refusals(signalbox.Signal{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for i := range 100 {
 		h.signals = append(h.signals, signalbox.Signal{Name: strings.Repeat("x", i+1), Refused: signalbox.ReasonOutOfRole})
 	}
-	if n := len(h.refusals()); n != 50 {
+	if n := len(h.refusals(signalbox.Signal{})); n != 50 {
 		t.Errorf("%d refusals are recorded, want 50 at most", n)
 	}
 }

@@ -240,17 +240,28 @@ func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first 
 }
 
 // resolve picks the signal that decides the turn. What the agent itself wrote counts more than what was submitted: the code that an
-// agent tests has the agent's environment, and could submit something, too. The caller holds mu.
+// agent tests has the agent's environment, and could submit something, too. A submitted exit signal that agrees with the agent's
+// verdict is part of the result. The caller holds mu.
 func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, submitted []byte) {
 	said = resolve(signals, l.session.role, l.session.work)
-	if said.Name != signalbox.NameUnknown || l.submitted == nil {
+	if l.submitted == nil {
 		return said, nil
 	}
-	if l.contradicted {
+	exit := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.signal}
+	switch {
+	case said.Exit != nil, l.contradicted && said.Name != signalbox.NameUnknown:
+		return said, nil
+	case said.Name != signalbox.NameUnknown:
+		both := transcript.Resolve([]signalbox.Signal{said, exit}, l.session.role, l.session.work)
+		if both.Name != said.Name {
+			return said, nil
+		}
+		return both, l.submitted.data
+	case l.contradicted:
 		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: signalbox.ReasonAmbiguous,
 			Detail: "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
 	}
-	return signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.signal}, l.submitted.data
+	return exit, l.submitted.data
 }
 
 // handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign that a body has ended, so
@@ -591,10 +602,14 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	return nil
 }
 
-// refusals returns the signals that were refused, once for each name and reason.
-func (l *listener) refusals() []rules.RefusedSignal {
+// refusals returns the signals that were refused, once for each name and reason. said decides the turn.
+func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 	var list []rules.RefusedSignal
 	at := map[string]int{}
+	if l.submitted != nil && !l.contradicted && !reflect.DeepEqual(said.Exit, l.submitted.signal) && said.Name != signalbox.NameUnknown {
+		list = append(list, rules.RefusedSignal{Signal: signalbox.NameExit, Reason: signalbox.ReasonSuperseded, Times: 1,
+			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", l.submitted.signal.ExitReason)})
+	}
 	for _, sig := range l.signals {
 		switch sig.Refused {
 		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField, signalbox.ReasonSuperseded, signalbox.ReasonDuplicate:

@@ -182,6 +182,42 @@ func TestWrittenVerdictCountsMore(t *testing.T) {
 	}
 }
 
+// A submitted exit signal is recorded beside the verdict in the agent's reply: as completion if both agree, as refused otherwise.
+func TestSubmittedExitBesideAVerdict(t *testing.T) {
+	for reason, want := range map[string]string{"completed": "completed", "blocked": "refused as superseded"} {
+		t.Run(reason, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: reports + `
+    signal READY_FOR_REVIEW: {task}
+`})
+			r := s.begin()
+			s.awaitCheckpoint("T1")
+			env := s.variables("T1.env")
+			if _, err := env.exit(env["SIGNALBOX_SOCKET"], reason); err != nil {
+				t.Error(err)
+			}
+			s.write("project/T1.continue", "")
+			if o := r.end(); o.Standing != rules.StandingComplete {
+				t.Fatalf("the run ended %s: %v", o.Standing, o.Reasons)
+			}
+			got := ""
+			for range all[rules.AgentSessionCompleted](s, "T1") {
+				got += "completed"
+			}
+			for _, r := range all[rules.SignalRefused](s, "T1") {
+				got += "refused as " + string(r.Body.Reason)
+			}
+			if got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			for _, h := range all[rules.SignalHeard](s, "T1") {
+				if h.Body.Dialect == signalbox.DialectExit && !strings.Contains(s.text(h.Body.Blob), `"exit_reason":"completed"`) {
+					t.Errorf("heard %s", s.text(h.Body.Blob))
+				}
+			}
+		})
+	}
+}
+
 // A critic that rejects over its socket, and whose tests then submit a pass over the same one, has said nothing. Both are recorded.
 func TestContradictingExits(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true, LeaveQuestions: true}, script: `

@@ -316,7 +316,7 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	result := t.result()
 	ended := &result
 	ended.Messages = s.told
-	refusals := l.refusals()
+	refusals := l.refusals(t.signal)
 	name := t.signal.Name
 	failure, crashed := t.crashed()
 	until, limited := l.rateLimit(time.Now())
@@ -350,20 +350,12 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	case name == signalbox.NameUnknown:
 		return s.reportUnknown(report, t)
 	case t.signal.Dialect == signalbox.DialectExit:
-		exit := rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output, Offset: t.signal.Offset, Turn: ended}
-		if t.submitted != nil {
-			var err error
-			if exit.Blob, err = s.put(t.submitted); err != nil {
-				return rules.Answer{}, err
-			}
+		exit, err := s.exit(t)
+		if err != nil {
+			return rules.Answer{}, err
 		}
-		if notes, _ := rules.LongNotes(t.signal.Exit); notes != nil {
-			var err error
-			if exit.Notes, err = s.put(notes); err != nil {
-				return rules.Answer{}, err
-			}
-		}
-		answer, err := s.submit(exit)
+		exit.Turn = ended
+		answer, err := s.submit(*exit)
 		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason != signalbox.ReasonStaleLease {
 			t.advice = refused.Msg
 			return s.reportUnknown(report, t)
@@ -374,7 +366,33 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		t.advice = advice
 		return s.reportUnknown(report, t)
 	}
+	if t.signal.Exit != nil {
+		var err error
+		if report.Exit, err = s.exit(t); err != nil {
+			return rules.Answer{}, err
+		}
+	}
 	return s.reportSignal(report, t.signal)
+}
+
+// exit returns the command for the turn's exit signal, and stores what it refers to.
+func (s *session) exit(t *turn) (*rules.Exit, error) {
+	exit := &rules.Exit{Session: s.id, Epoch: s.epoch, Signal: *t.signal.Exit, Blob: t.output}
+	for _, sig := range t.listener.signals {
+		if sig.Exit == t.signal.Exit {
+			exit.Offset = sig.Offset
+		}
+	}
+	var err error
+	if t.submitted != nil {
+		if exit.Blob, err = s.put(t.submitted); err != nil {
+			return nil, err
+		}
+	}
+	if notes, _ := rules.LongNotes(t.signal.Exit); notes != nil {
+		exit.Notes, err = s.put(notes)
+	}
+	return exit, err
 }
 
 // missingFindings returns what to tell a reviewer who rejects work without a reason, "" if there is a reason. A developer could do
