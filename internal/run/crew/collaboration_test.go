@@ -132,6 +132,30 @@ on expert X-2 attempt 2:
 	}
 }
 
+// A plain program that asks and waits, without another word, is ended like that, too.
+func TestPlainAskerThatWaits(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "experts: [{name: database}]\n",
+		script: `
+on developer T1 attempt 1:
+    say EXPERT_REQUEST
+    say Target Agent: database
+    say Context Snapshot: a query
+    hang
+on expert *:
+    expect "a query"
+    signal EXPERT_ADVICE: {task}
+        Summary: use an index
+`})
+	s.run()
+	s.wantCompleted("T1")
+	if n := len(all[rules.AgentFailed](s, "")); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+	wantIn(t, s.prompts("T1", "developer")[1], "use an index")
+}
+
 // An asker that does not end its turn is ended, and that is not a failure.
 func TestAskerThatDoesNotEnd(t *testing.T) {
 	s := set(t, scene{

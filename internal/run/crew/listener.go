@@ -278,7 +278,7 @@ func (l *listener) handlePartial(sig signalbox.Signal) {
 	case sig.Name == signalbox.NameCheckpoint:
 		l.noteCheckpoint(sig)
 		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
-	case sig.Name == signalbox.NameExpertRequest && l.interactive:
+	case sig.Name == signalbox.NameExpertRequest:
 		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	}
 }
@@ -328,7 +328,7 @@ func (l *listener) finishPartial(sig signalbox.Signal, written int64) {
 		written := l.bytes
 		time.AfterFunc(l.session.crew.opts.delays.quiet, func() { l.finishPartial(sig, written) })
 	default:
-		trySend(l.mustPark) // closing the program's input makes it end, which completes the body
+		trySend(l.mustPark) // the program ends, which completes the body
 	}
 }
 

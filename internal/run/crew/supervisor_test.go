@@ -141,24 +141,26 @@ func TestCheckpointInTheOutput(t *testing.T) {
 	}
 }
 
-// An interactive agent that asks an expert is parked only when its request is complete: the stream has been silent for a while.
+// An agent that asks an expert is parked only when its request is complete: the stream has been silent for a while.
 func TestPartialExpertRequest(t *testing.T) {
 	dir := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		c := &Crew{opts: Options{delays: &delays{quiet: time.Second}}, box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
-		l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, true, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.close()
-		l.Write([]byte("EXPERT_REQUEST\n"))
-		time.AfterFunc(900*time.Millisecond, func() { l.Write([]byte("Target Agent: database\n")) })
-		began := time.Now()
-		<-l.mustPark
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("parked after %s, want 2s", took)
-		}
-	})
+	for _, interactive := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &Crew{opts: Options{delays: &delays{quiet: time.Second}}, box: &box.Box{Ledger: &box.Ledger{Dir: dir}}}
+			l, err := newListener(&session{crew: c, role: signalbox.RoleDeveloper, work: "T1"}, signalbox.FormatPlain, interactive, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.close()
+			l.Write([]byte("EXPERT_REQUEST\n"))
+			time.AfterFunc(900*time.Millisecond, func() { l.Write([]byte("Target Agent: database\n")) })
+			began := time.Now()
+			<-l.mustPark
+			if took := time.Since(began); took != 2*time.Second {
+				t.Errorf("parked after %s, want 2s", took)
+			}
+		})
+	}
 }
 
 // An expert request is ignored if the agent already waits for a file.
