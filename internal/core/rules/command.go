@@ -86,8 +86,9 @@ type Exit struct {
 	Notes signalbox.Hash
 	// Times is how often the session has sent this signal, as far as the caller knows; 0 means once.
 	Times int
-	// Turn is set if the signal ends a turn of an agent.
-	Turn *Turn
+	// Turn is set if the signal ends a turn of an agent. Refused are the signals of that turn that were refused.
+	Turn    *Turn
+	Refused []RefusedSignal
 	// Ref is the branch, tag or commit that has the work, for the checks of work opened by hand. "" leaves it as it is.
 	Ref string
 	// Caller is who submits the signal; nil means an operator or a crew.

@@ -244,6 +244,7 @@ func (s *State) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox.Ex
 func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed signalbox.AgentSessionCompleted) {
 	h := report{ReportSignal: ReportSignal{Signal: signalbox.NameExit, Turn: c.Turn}, w: w,
 		holder: holder{session.ID, session.Actor, session.Role, completed.LeaseEpoch}}
+	d.refuseAll(session, w, ReportSignal{Epoch: h.epoch, Blob: c.Blob, Refused: c.Refused})
 	d.endTurn(h)
 	d.heardFromAgent(h)
 	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)

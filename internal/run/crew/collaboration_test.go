@@ -180,6 +180,38 @@ on expert *:
 	wantIn(t, s.prompts("T1", "developer")[1], "use an index")
 }
 
+// A turn that asks an expert and also has a verdict is decided as signalbox scan --resolve says: by the verdict, in either order.
+func TestVerdictBesideAnExpertRequest(t *testing.T) {
+	request := "    say EXPERT_REQUEST\n    say Target Agent: database\n    say Context Snapshot: a query\n"
+	ready := "    say READY_FOR_REVIEW: T1\n    say Summary: never mind\n"
+	for _, test := range []struct{ name, said, agent string }{
+		{"the verdict is last", request + ready, "player"},
+		{"the request is last", ready + request, "player"},
+		{"claude", request + ready, "as-claude"},
+		{"an agent that listens", request + ready, "talker"},
+		{"a program that does not end", request + ready + "    end\n    hang\n", "as-claude"},
+		{"an exit signal", request + "    exit " + `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}` + "\n", "player"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true},
+				settings: "experts: [{name: database}]\nroles: {developer: {agent: " + test.agent + "}}\n",
+				script:   "on developer T1 attempt 1:\n    write a.txt a\n" + test.said})
+			s.run()
+			s.wantCompleted("T1")
+			if n := len(all[rules.ExpertRequested](s, "")); n != 0 {
+				t.Errorf("%d experts were asked", n)
+			}
+			refused := only[rules.SignalRefused](s, "T1").Body
+			if refused.Said != signalbox.NameExpertRequest || refused.Reason != signalbox.ReasonSuperseded {
+				t.Errorf("refused: %+v", refused)
+			}
+			if n := len(s.prompts("T1", "developer")); n != 1 {
+				t.Errorf("%d developers were started", n)
+			}
+		})
+	}
+}
+
 func TestExpertUnsuccessful(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),

@@ -166,13 +166,27 @@ func TestRefusals(t *testing.T) {
 		{Refused: signalbox.ReasonMalformed, Detail: "no JSON"},
 		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonDuplicate},
 		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonSuperseded},
+		{Name: signalbox.NameFileConflict, Refused: signalbox.ReasonAmbiguous},
+		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonMixedFormats},
+		{Name: signalbox.NameExpertRequest, Refused: signalbox.ReasonSuperseded},
 	}}
 	want := []rules.RefusedSignal{
 		{Signal: signalbox.NameReadyForReview, Reason: signalbox.ReasonNearMiss, Detail: "bold", Times: 2},
 		{Signal: signalbox.NameAuditPassed, Reason: signalbox.ReasonWrongWork, Detail: "about T2", Times: 1},
 		{Signal: "signal", Reason: signalbox.ReasonMalformed, Detail: "no JSON", Times: 1},
+		{Signal: signalbox.NameExpertRequest, Reason: signalbox.ReasonSuperseded, Detail: "another signal of the turn counts", Times: 1},
 	}
 	if diff := cmp.Diff(want, h.refusals(signalbox.Signal{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	creator := &listener{signals: []signalbox.Signal{
+		{Name: signalbox.NameExpertCreated, Refused: signalbox.ReasonSuperseded},
+		{Name: signalbox.NameExpertRequest, Refused: signalbox.ReasonSuperseded},
+		{Name: signalbox.NameCheckpoint, Refused: signalbox.ReasonSuperseded},
+		{Name: signalbox.NameExpertRequest},
+	}}
+	want = []rules.RefusedSignal{{Signal: signalbox.NameExpertCreated, Reason: signalbox.ReasonSuperseded, Detail: "another signal of the turn counts", Times: 1}}
+	if diff := cmp.Diff(want, creator.refusals(creator.signals[3])); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for i := range 100 {

@@ -42,14 +42,13 @@ type listener struct {
 	line    []byte    // the incomplete last line of a stream of objects, for Options.Live
 	err     error     // of file
 
-	signals       []signalbox.Signal
-	answered      int               // how many of them an interactive agent got an answer to
-	partial       int64             // offset of the last signal that was seen before it was complete, or -1
-	expertRequest *signalbox.Signal // reported after the agent's work is saved, so that the expert can see it
-	closed        bool              // the output is complete
-	abandoned     bool              // the session ended before the output did
-	stream        signalbox.StreamReport
-	turns         int // how often the stream reported the end of a turn
+	signals   []signalbox.Signal
+	answered  int   // how many of them an interactive agent got an answer to
+	partial   int64 // offset of the last signal that was seen before it was complete, or -1
+	closed    bool  // the output is complete
+	abandoned bool  // the session ended before the output did
+	stream    signalbox.StreamReport
+	turns     int // how often the stream reported the end of a turn
 	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
 	checkpointTurn int
 	checkpointAt   int64
@@ -450,9 +449,8 @@ func (l *listener) collect(signals []signalbox.Signal) {
 			l.reportFiles(sig)
 		case sig.Name != signalbox.NameExpertRequest:
 			l.reportUrgent(sig)
-		case l.expertRequest == nil && !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
-			l.expertRequest = &sig
-			trySend(l.mustPark)
+		case !l.parked && transcript.RefusalReason(sig, l.session.role, l.session.work) == "":
+			trySend(l.mustPark) // it is reported after the agent's work is saved, so that the expert can see that
 		}
 	}
 }
@@ -611,9 +609,19 @@ func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", l.submitted.signal.ExitReason)})
 	}
 	for _, sig := range l.signals {
+		acts := sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict // when it is heard
 		switch sig.Refused {
-		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField, signalbox.ReasonSuperseded, signalbox.ReasonDuplicate:
+		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField, signalbox.ReasonDuplicate:
 			continue
+		case signalbox.ReasonAmbiguous, signalbox.ReasonMixedFormats:
+			if acts {
+				continue
+			}
+		case signalbox.ReasonSuperseded: // of verdicts, that is how agents correct themselves
+			if acts || (sig.Name == signalbox.NameExpertRequest) == (said.Name == signalbox.NameExpertRequest) {
+				continue
+			}
+			sig.Detail = "another signal of the turn counts"
 		}
 		name := sig.Name
 		if name == "" {

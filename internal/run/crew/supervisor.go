@@ -118,7 +118,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			sup.lingerOver, sup.turn = time.After(sup.session.crew.opts.delays.park), 0
 		case <-sup.lingerOver:
 			if !sup.hasContinued() {
-				sup.lingered = sup.turn > 0
+				sup.lingered = sup.turn > 0 || sup.listener.hasEnded()
 				return sup.stop("")
 			}
 		}

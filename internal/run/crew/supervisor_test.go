@@ -174,8 +174,8 @@ func TestExpertRequestWhileParked(t *testing.T) {
 		l.parked = parked
 		l.collect([]signalbox.Signal{{Name: signalbox.NameExpertRequest, Dialect: signalbox.DialectLine}})
 		l.close()
-		if got := l.expertRequest != nil; got == parked {
-			t.Errorf("parked is %v, and the request is kept: %v", parked, got)
+		if ends := len(l.mustPark) > 0; ends == parked {
+			t.Errorf("parked is %v, and the request ends the turn: %v", parked, ends)
 		}
 	}
 }

@@ -146,7 +146,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		}
 		return rules.Answer{}, nil, context.Cause(ctx)
 	}
-	if t.cap != "" && !t.listener.parked && t.listener.expertRequest == nil {
+	if t.cap != "" && !t.listener.parked && t.signal.Name != signalbox.NameExpertRequest {
 		return rules.Answer{}, t, s.recordInterruption(t)
 	}
 	if _, crashed := t.crashed(); errors.Is(context.Cause(ctx), errLeaseLost) && (crashed || t.signal.Name == signalbox.NameUnknown) {
@@ -306,7 +306,7 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (program,
 // rejectWorkspace replaces what the turn said. The agent left its worktree in a state that only an agent can clean up, and must do
 // that first.
 func (t *turn) rejectWorkspace(err error) {
-	t.signal, t.listener.expertRequest = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, nil
+	t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 	t.advice = "Your changes cannot be saved: " + detail(err) + "."
 }
 
@@ -334,8 +334,8 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 	case l.parked: // the signal was reported while the agent ran
 		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended, Refused: refusals})
 		return rules.Answer{Parked: true}, asLeaseLost(err)
-	case l.expertRequest != nil:
-		return s.reportSignal(report, *l.expertRequest)
+	case name == signalbox.NameExpertRequest: // signalbox ends an agent that keeps running
+		return s.reportSignal(report, t.signal)
 	case !hasVerdict && limited:
 		return fail(rules.ReportFailure{Cause: rules.FailRateLimit, Until: until})
 	case !hasVerdict && trouble != "":
@@ -354,7 +354,7 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		if err != nil {
 			return rules.Answer{}, err
 		}
-		exit.Turn = ended
+		exit.Turn, exit.Refused = ended, refusals
 		answer, err := s.submit(*exit)
 		if refused := (*rules.RefusedError)(nil); errors.As(err, &refused) && refused.Reason != signalbox.ReasonStaleLease {
 			t.advice = refused.Msg
@@ -516,24 +516,12 @@ func (t *turn) describeCrash(failure string) string {
 	return hideKey(failure, t.listener.key)
 }
 
-// resolve picks the signal that decides the turn. Urgent signals, such as checkpoints, are reported while the agent runs and
-// never decide it.
+// resolve picks the signal that decides the turn. Checkpoints and requests for files have acted while the agent ran, and are
+// not a result.
 func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
-	var verdicts []signalbox.Signal
-	var at []int
-	for i := range signals {
-		row, known := signalbox.LineSignalNamed(signals[i].Name)
-		if urgent := known && row.Urgent && signals[i].Taken(); urgent {
-			signals[i].Refused = transcript.RefusalReason(signals[i], role, work)
-			continue
-		}
-		verdicts, at = append(verdicts, signals[i]), append(at, i)
-	}
-	decisive := transcript.Resolve(verdicts, role, work)
-	for j, i := range at {
-		signals[i] = verdicts[j]
-	}
-	if decisive.Dialect == signalbox.DialectTurn {
+	decisive := transcript.Resolve(signals, role, work)
+	switch {
+	case decisive.Dialect == signalbox.DialectTurn, decisive.Name == signalbox.NameCheckpoint, decisive.Name == signalbox.NameFileConflict:
 		decisive = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 	}
 	if decisive.Name == signalbox.NameUnknown && decisive.Refused == "" {
