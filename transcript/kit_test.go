@@ -104,6 +104,7 @@ func (c *kitCase) checkResolve(t *testing.T, signals []signalbox.Signal) {
 		}
 	} else {
 		said = transcript.Resolve(resolved, c.role, c.work)
+		advise(&said, c.input, &c.options, c.role, c.work)
 	}
 	if problem := mismatch(c.resolve, asJSON(t, said)); problem != "" {
 		t.Errorf("resolve: %s\n got %s", problem, compact(asJSON(t, said)))

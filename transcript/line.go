@@ -2,9 +2,11 @@ package transcript
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"signalbox"
 	"signalbox/transcript/internal/lines"
@@ -75,17 +77,17 @@ func suspicious(b []byte) bool {
 }
 
 // decorationLen returns how many bytes of decoration b starts with, at most maxDecoration: emphasis, bullets and quotes,
-// and one number such as "2.".
+// and one number such as "12.".
 func decorationLen(b []byte) int {
 	i := 0
 	for i < len(b) && i < maxDecoration && classes[b[i]] == decoration {
 		i++
 	}
-	if i == len(b) || classes[b[i]] != digit {
-		return i
+	end := i
+	for end < len(b) && end < maxDecoration && classes[b[end]] == digit {
+		end++
 	}
-	end := i + 1
-	if end == len(b) || b[end] != '.' && b[end] != ')' {
+	if end == i || end == len(b) || b[end] != '.' && b[end] != ')' {
 		return i
 	}
 	for end < len(b) && end < maxDecoration && classes[b[end]] == decoration {
@@ -155,7 +157,7 @@ func lineSignal(line []byte, key string, refused signalbox.Reason) (signalbox.Si
 		sig.Detail = fmt.Sprintf("a line signal is at most %d bytes", maxLine)
 	case !m.hasKey:
 		sig.Refused = signalbox.ReasonWrongKey
-		sig.Detail = "the session's key is missing: append key:<key>"
+		sig.Detail = "the session's key is missing: append" + keyHint
 	}
 	return sig, true
 }
@@ -205,6 +207,9 @@ func matchLine(line []byte, key string) (lineMatch, bool) {
 // separate words for every reader, so that a line with it there is not a signal.
 const blanks = " \t"
 
+// escape starts a colour code. One that touches an argument, like the end of a tag, would become a part of the id.
+const escape = 0x1b
+
 // argument splits the text after a signal's colon into the argument and the title. It returns false if there is no valid
 // argument.
 func argument(row signalbox.LineSignal, b []byte) (arg, title []byte, ok bool) {
@@ -213,7 +218,8 @@ func argument(row signalbox.LineSignal, b []byte) (arg, title []byte, ok bool) {
 		path, after, closed := bytes.Cut(bytes.TrimLeft(b, blanks)[1:], []byte{'"'})
 		return path, bytes.Trim(after, blanks), closed && !lines.Blank(path)
 	}
-	return arg, title, len(arg) > 0 && !bytes.ContainsFunc(arg, unicode.IsSpace)
+	return arg, title, len(arg) > 0 && !bytes.ContainsFunc(arg, unicode.IsSpace) &&
+		bytes.IndexByte(arg, escape) < 0 && !bytes.Contains(arg, []byte("</"))
 }
 
 // token returns the first word of b and the rest.
@@ -238,10 +244,15 @@ func nearMissSignal(line []byte, key string) (signalbox.Signal, bool) {
 	if !ok {
 		return signalbox.Signal{}, false
 	}
+	return miss.signal(line, key), true
+}
+
+// signal returns the near miss, which is in a line, as a refused signal.
+func (m nearMiss) signal(line []byte, key string) signalbox.Signal {
 	return signalbox.Signal{
-		Dialect: signalbox.DialectLine, Name: miss.row.Name, Handler: miss.row.Handler, TaskID: lines.Valid(miss.argument),
-		Raw: lines.Valid(lines.TrimEnd(line)), Refused: signalbox.ReasonNearMiss, Detail: miss.detail(key),
-	}, true
+		Dialect: signalbox.DialectLine, Name: m.row.Name, Handler: m.row.Handler, TaskID: lines.Valid(m.argument),
+		Raw: lines.Valid(lines.TrimEnd(line)), Refused: signalbox.ReasonNearMiss, Detail: m.detail(key),
+	}
 }
 
 // matchNearMiss returns the signal that a line would be without decoration before it, or with another case, other
@@ -262,13 +273,13 @@ func matchNearMiss(line []byte) (nearMiss, bool) {
 			continue
 		}
 		after := bytes.TrimLeft(rest, " \t*_`\"'")
-		colon := len(after) > 0 && after[0] == ':'
+		colon := startsWithColon(after)
 		// Prose may contain a name. A near miss is in capitals, or has an underscore or a colon.
 		if !colon && !bytes.Equal(written, bytes.ToUpper(written)) && bytes.IndexByte(written, '_') < 0 {
 			continue
 		}
 		word := nearArgument(after)
-		if verdict, ok := strings.CutPrefix(row.Text, name+": "); ok && !strings.EqualFold(string(word), verdict) {
+		if verdict, ok := strings.CutPrefix(row.Text, name+": "); ok && !hasVerdict(string(after), verdict) {
 			continue
 		}
 		miss := nearMiss{row: row, why: whyNear(line[:start], string(written) == name, colon, row, word, rest)}
@@ -313,11 +324,21 @@ func isWordByte(c byte) bool {
 
 // nearArgument guesses the argument of a near miss from the text after its name.
 func nearArgument(after []byte) []byte {
-	word := bytes.TrimLeftFunc(after, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(":=-–—>*_`\"'“‘«", r) })
-	if i := bytes.IndexFunc(word, unicode.IsSpace); i >= 0 {
+	word := bytes.TrimLeftFunc(after, func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("=-–—>*_`\"'“‘«(;"+colons, r)
+	})
+	if i := bytes.IndexFunc(word, func(r rune) bool { return unicode.IsSpace(r) || r == escape || r == '<' }); i >= 0 {
 		word = word[:i]
 	}
-	return bytes.TrimRight(word, "*_`\"'”’».,:;!")
+	return bytes.TrimRight(word, "*_`~\"'”’».,;!)]}$。"+colons)
+}
+
+// colons are the colon and the characters that look like one.
+const colons = ":：﹕︓∶꞉։׃"
+
+func startsWithColon(b []byte) bool {
+	r, _ := utf8.DecodeRune(b)
+	return strings.ContainsRune(colons, r)
 }
 
 // nearPath is nearArgument for a path, which may contain spaces if it is quoted.
@@ -352,6 +373,8 @@ func whyNear(decoration []byte, exact, colon bool, row signalbox.LineSignal, wor
 		return "no argument"
 	case !colon:
 		return "no colon after the name"
+	case bytes.IndexByte(rest, ':') < 0:
+		return "a character that looks like a colon"
 	}
 	return "not in the form of the signal"
 }
@@ -366,22 +389,28 @@ func hasOtherSpace(rest []byte) bool {
 	return false
 }
 
+// sendBare separates how a near miss differs from a signal and the line to send instead.
+const sendBare = ": send the line bare, at column 0: "
+
+// keyHint stands for the session's key, which a detail does not reveal.
+const keyHint = " key:<key>"
+
+// missingArgument says what belongs where a near miss has no argument.
+var missingArgument = map[signalbox.Argument]string{signalbox.TaskArgument: "and the id of the task",
+	signalbox.NameArgument: "and the name of the expert", signalbox.PathArgument: "and the path of the file"}
+
 // detail returns how the line differs from a signal, and the line to send instead.
 func (m nearMiss) detail(key string) string {
 	line := m.row.Text
 	if m.row.Argument != signalbox.NoArgument {
-		arg := lines.Valid(m.argument)
-		if arg == "" {
-			arg = map[signalbox.Argument]string{signalbox.TaskArgument: "<task id>",
-				signalbox.NameArgument: "<name>", signalbox.PathArgument: "<path>"}[m.row.Argument]
-		}
-		if strings.ContainsFunc(arg, unicode.IsSpace) && m.row.Argument == signalbox.PathArgument {
+		arg := cmp.Or(lines.Valid(m.argument), missingArgument[m.row.Argument])
+		if len(m.argument) > 0 && strings.ContainsFunc(arg, unicode.IsSpace) {
 			arg = `"` + arg + `"`
 		}
 		line += ": " + arg
 	}
 	if key != "" {
-		line += " key:<key>"
+		line += keyHint
 	}
-	return fmt.Sprintf("%s: send the line bare, at column 0: %s", m.why, line)
+	return m.why + sendBare + line
 }

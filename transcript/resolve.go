@@ -10,7 +10,7 @@ import (
 
 // Resolve returns the signal that an agent's whole turn amounts to. signals are all that a Scanner returned for the turn;
 // refused ones matter, because a broken or dropped exit signal makes others ambiguous. An empty role or work is not
-// checked. Resolve sets Refused on every accepted signal that does not win.
+// checked. Resolve sets Refused on every accepted signal that does not win, and names the work in the Detail of near misses.
 //
 // If no signal wins, the result is named signalbox.NameUnknown. Its Refused is ReasonAmbiguous if the turn contradicts
 // itself, ReasonTextAfter if text follows a verdict that passes work, and ReasonMixedFormats if a passing signal would win and the
@@ -19,6 +19,8 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 	for i := range signals {
 		if s := &signals[i]; s.Taken() {
 			s.Refused = RefusalReason(*s, role, work)
+		} else if s.Refused == signalbox.ReasonNearMiss {
+			nameWork(s, work)
 		}
 	}
 	refuseThoughts(signals)
@@ -44,7 +46,7 @@ func Resolve(signals []signalbox.Signal, role signalbox.Role, work string) signa
 		winner = turn
 	}
 	if winner < 0 {
-		return unknown("", advice(signals))
+		return unknown("", advice(signals, role))
 	}
 	won := signals[winner]
 	if confirmed != nil {
@@ -186,9 +188,12 @@ func unknown(reason signalbox.Reason, detail string) signalbox.Signal {
 	return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: reason, Detail: detail}
 }
 
-// advice returns the detail of the last text that was almost a signal.
-func advice(signals []signalbox.Signal) string {
+// advice returns the detail of the last text that was almost a signal which the role may send.
+func advice(signals []signalbox.Signal, role signalbox.Role) string {
 	for _, s := range slices.Backward(signals) {
+		if s.Refused == signalbox.ReasonNearMiss && role != "" && !role.MaySend(s.Name) {
+			continue
+		}
 		switch s.Refused {
 		case signalbox.ReasonNearMiss, signalbox.ReasonMalformed, signalbox.ReasonUnknownType, signalbox.ReasonWrongKey,
 			signalbox.ReasonTooLarge:

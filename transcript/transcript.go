@@ -44,8 +44,8 @@ type Options struct {
 	Format signalbox.Format
 	// Key is the session's key, which every signal must have. The zero value means that signals need no key.
 	Key string
-	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps for its method Excerpt.
-	// The zero value means none.
+	// Excerpt is how many bytes of the start and of the end of the agent's own text a Scanner keeps for its methods Excerpt
+	// and NearMiss. The zero value means none.
 	Excerpt int
 	// RawOutput keeps all of the agent's own text for the method RawOutput, however much it is. The zero value keeps none.
 	RawOutput bool

@@ -95,7 +95,7 @@ func (c *scanCommand) check() error {
 // list prints signals as they arrive.
 func (c *scanCommand) list(p *program, in io.Reader) error {
 	printed, refused := 0, 0
-	report, _, err := c.scan(in, func(signals []signalbox.Signal) error {
+	scanner, err := c.scan(in, func(signals []signalbox.Signal) error {
 		for i := range signals {
 			sig := &signals[i]
 			transcript.Authorize(sig, deref(c.Role), deref(c.Work))
@@ -116,14 +116,14 @@ func (c *scanCommand) list(p *program, in io.Reader) error {
 	if printed == 0 && refused > 0 {
 		p.notef("no signal counts; use --all to see the refused ones (%d)", refused)
 	}
-	p.printReport(report)
+	p.printReport(scanner.Report())
 	return nil
 }
 
 // resolve prints the result of the whole turn.
 func (c *scanCommand) resolve(p *program, in io.Reader) error {
 	var turn []signalbox.Signal
-	report, output, err := c.scan(in, func(signals []signalbox.Signal) error {
+	scanner, err := c.scan(in, func(signals []signalbox.Signal) error {
 		turn = append(turn, signals...)
 		return nil
 	})
@@ -131,10 +131,17 @@ func (c *scanCommand) resolve(p *program, in io.Reader) error {
 		return err
 	}
 	result := transcript.Resolve(turn, deref(c.Role), deref(c.Work))
-	if err := c.printResult(p, result, output); err != nil {
+	if result.Name == signalbox.NameUnknown && result.Refused == "" && result.Detail == "" {
+		near, _ := scanner.NearMiss(deref(c.Role), deref(c.Work))
+		result.Detail = near.Detail
+	}
+	if c.Key != nil {
+		result.Detail = strings.ReplaceAll(result.Detail, "key:<key>", "key:"+*c.Key)
+	}
+	if err := c.printResult(p, result, scanner); err != nil {
 		return err
 	}
-	p.printReport(report)
+	p.printReport(scanner.Report())
 	return nil
 }
 
@@ -150,43 +157,45 @@ func (c *scanCommand) resolveSeed(p *program, in io.Reader) error {
 	if err != nil {
 		return err
 	}
-	_, output, err := c.scan(&read, func([]signalbox.Signal) error { return nil })
+	scanner, err := c.scan(&read, func([]signalbox.Signal) error { return nil })
 	if err != nil {
 		return err
 	}
-	return c.printResult(p, result, output)
+	return c.printResult(p, result, scanner)
 }
 
 // printResult prints the result of a turn, with the output that it is the result of if that is wanted.
-func (c *scanCommand) printResult(p *program, result signalbox.Signal, output string) error {
+func (c *scanCommand) printResult(p *program, result signalbox.Signal, scanner *transcript.Scanner) error {
 	if !c.RawOutput {
 		return p.printJSON(&result, "")
 	}
 	var fields bytes.Buffer
 	enc := json.NewEncoder(&fields)
 	enc.SetEscapeHTML(false)
-	if err := cmp.Or(enc.Encode(result), enc.Encode(output)); err != nil {
+	if err := cmp.Or(enc.Encode(result), enc.Encode(scanner.RawOutput())); err != nil {
 		return err
 	}
 	joined := bytes.Replace(fields.Bytes(), []byte("}\n"), []byte(`,"raw_output":`), 1)
 	return p.printJSON(json.RawMessage(append(joined, '}')), "")
 }
 
+// adviceSize is how much of the end of a turn without a valid signal is searched for what the agent should send.
+const adviceSize = 4 << 10
+
 // scan scans the input to its end, and calls take with signals as they become certain.
-func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (report signalbox.StreamReport, output string, err error) {
-	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), RawOutput: c.RawOutput})
+func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
+	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), Excerpt: adviceSize, RawOutput: c.RawOutput})
 	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
 		if err := take(scanner.Push(buf[:n])); err != nil {
-			return report, "", err
+			return nil, err
 		}
 		if readErr == io.EOF {
-			err := take(scanner.Close())
-			return scanner.Report(), scanner.RawOutput(), err
+			return scanner, take(scanner.Close())
 		}
 		if readErr != nil {
-			return report, "", readErr
+			return nil, readErr
 		}
 	}
 }
