@@ -35,6 +35,7 @@ func adviceFor(signals []signalbox.Signal, role signalbox.Role, work string) str
 			return fmt.Sprintf("You sent %s, which the role %s must not send (out_of_role). Send one of the signals listed in your prompt.", sent, role)
 		case place != "" && known && transcript.RefusalReason(sig, role, work) == "": // otherwise it was hardly meant
 			return fmt.Sprintf("You sent %s %s (%s), where signals are ignored. Send it outside, on a line of its own: %s", sent, place, sig.Refused, line)
+		case sig.Refused == signalbox.ReasonNearMiss && !role.MaySend(sig.Name):
 		case sig.Refused == signalbox.ReasonNearMiss, sig.Refused == signalbox.ReasonWrongKey, sig.Refused == signalbox.ReasonMalformed, sig.Refused == signalbox.ReasonUnknownType, sig.Refused == signalbox.ReasonTooLarge:
 			if sig.Detail != "" {
 				return sig.Detail

@@ -83,6 +83,14 @@ func hideKey(text, key string) string {
 	return strings.ReplaceAll(text, key, keyPlaceholder)
 }
 
+// showKey is the opposite of hideKey for a line to send, in what only the agent reads. Another turn may have said it, with its own key.
+func showKey(text, key string) string {
+	if key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, "key:"+keyPlaceholder, "key:"+key)
+}
+
 // hideKeyInSignal returns a signal without the key.
 func hideKeyInSignal(sig signalbox.Signal, key string) signalbox.Signal {
 	if key == "" {

@@ -66,7 +66,7 @@ on critic T1 attempt 1:
     run echo {key} >>keys
     say REVIEW_PASSED: {task}
 on critic T1 attempt 2:
-    expect "append key:<key>"
+    expect "append key:{key}"
     expect "REVIEW_PASSED: T1 key:{key}"
     run echo {key} >>keys
     say REVIEW_PASSED: {task} key:aaaaaaaaaaaaaaaa
@@ -98,6 +98,29 @@ on developer T1 attempt 2:
 	}
 }
 
+// The line to send in the advice has the key of the next turn, and what is recorded has none.
+func TestKeyedNearMiss(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "keyed: true\n",
+		script: `
+on developer T1 attempt 1:
+    run echo {key} >>keys
+    say **READY_FOR_REVIEW: {task} key:{key}**
+on developer T1 attempt 2:
+    expect "before it: send the line bare, at column 0: READY_FOR_REVIEW: T1 key:{key}"
+    run echo {key} >>keys
+    say Final signal: READY_FOR_REVIEW: {task} key:{key}
+on developer T1 attempt 3:
+    expect "if you mean it: send the line bare, at column 0: READY_FOR_REVIEW: T1 key:{key}"
+    run echo {key} >>keys
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	s.wantHidden(s.keys())
+}
+
 // An interactive agent that forgets the key is told, with the key.
 func TestKeyedInteractive(t *testing.T) {
 	s := set(t, scene{
@@ -109,7 +132,7 @@ on developer T1:
     say READY_FOR_REVIEW: {task} because my key is {key}
     listen "CHECKPOINT: T1 key:{key}"
     signal CHECKPOINT: {task}
-    listen "READY_FOR_REVIEW: T1 key:{key}"
+    listen "append key:{key}"
     signal READY_FOR_REVIEW: {task}
 `})
 	s.run()

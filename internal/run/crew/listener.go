@@ -263,6 +263,21 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 	return exit, l.submitted.data
 }
 
+// nearMiss returns what was meant as the signal of a turn that resolved to said, if the signals of the turn do not show it. The caller
+// holds mu.
+func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bool) {
+	if said.Name != signalbox.NameUnknown || said.Refused != "" || said.Detail != "" {
+		return near, false
+	}
+	if near, ok = l.scanner.NearMiss(l.session.role, l.session.work); !ok {
+		return near, false
+	}
+	if near.Dialect == signalbox.DialectExit && !l.session.crew.opts.ExitSignals {
+		near.Refused, near.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
+	}
+	return l.localize(near), true
+}
+
 // handlePartial acts on an urgent signal before its body is complete. A plain stream gives no sign that a body has ended, so
 // waiting for the end could delay a checkpoint indefinitely. The caller holds mu.
 func (l *listener) handlePartial(sig signalbox.Signal) {
@@ -373,6 +388,9 @@ func (l *listener) verdict() (valid, tried bool, fields rules.SignalFields) {
 		return true, true, rules.SignalFields{}
 	}
 	resolved, _ := l.resolve(slices.Clone(l.signals))
+	if near, ok := l.nearMiss(resolved); ok {
+		resolved.Detail = near.Detail
+	}
 	tried = l.expectsAnswer()
 	l.answered = len(l.signals)
 	head, _ := l.words()
@@ -579,6 +597,9 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		return err
 	}
 	t.signal, t.submitted = l.resolve(l.signals)
+	if near, ok := l.nearMiss(t.signal); ok && t.cause == "" { // a failure has its own words
+		l.signals, t.signal.Detail = append(l.signals, near), near.Detail
+	}
 	if l.stream.Mixed != "" && t.signal.Passing() { // resolve may not see the remark, because only so many signals are kept
 		t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Detail: l.stream.Mixed}
 	}

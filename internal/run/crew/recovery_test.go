@@ -7,6 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/transcript"
 )
 
 // An agent without a valid signal is asked again, under the same lease, and told what was wrong.
@@ -36,6 +37,63 @@ on developer T1 attempt 2:
 	}
 	if s.work("T1").Task.Counts.Unknown != 0 {
 		t.Error("a valid signal did not reset the counter")
+	}
+}
+
+// The advice has the exact line to send, with the work and the key of the new turn, wherever the near miss is.
+func TestNearMissAdviceHasTheLine(t *testing.T) {
+	const exit = `{"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`
+	for name, c := range map[string]struct{ said, reason, want string }{
+		"no argument":     {"READY_FOR_REVIEW:", "near_miss", "no argument: send the line bare, at column 0: READY_FOR_REVIEW: T1"},
+		"full width":      {"READY_FOR_REVIEW：T1", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"tags":            {"<signal>READY_FOR_REVIEW: T1</signal>", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"colour":          {"\x1b[32mREADY_FOR_REVIEW: T1\x1b[0m", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"carriage return": {"50 %\rREADY_FOR_REVIEW: T1", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"table":           {"| READY_FOR_REVIEW: task 1 |", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"sentence":        {"Final signal: READY_FOR_REVIEW", "near_miss", "column 0: READY_FOR_REVIEW: T1"},
+		"typo":            {"REDAY_FOR_REVIEW: T1", "near_miss", "misspelled: send the line bare, at column 0: READY_FOR_REVIEW: T1"},
+		"exit":            {"My exit: " + exit, "malformed", "send the line bare, at column 0: " + exit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), options: Options{ExitSignals: true}, script: `
+on developer T1 attempt 1:
+    say ` + c.said + `
+on developer T1 attempt 2:
+    signal READY_FOR_REVIEW: {task}
+`})
+			s.run()
+			s.wantCompleted("T1")
+			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; !strings.HasSuffix(b.Advice, c.want) {
+				t.Errorf("advice %q, want %q", b.Advice, c.want)
+			}
+			if b := only[rules.SignalRefused](s, "T1").Body; string(b.Reason) != c.reason || !strings.HasSuffix(b.Detail, c.want) {
+				t.Errorf("refused: %+v", b)
+			}
+			wantIn(t, s.prompts("T1", "developer")[1], c.want)
+		})
+	}
+}
+
+// A near miss of a signal that the role must not send is not advised, and one of an exit signal only if they are on.
+func TestNearMissThatMustNotBeSent(t *testing.T) {
+	for name, c := range map[string]struct{ said, want string }{
+		"other role":          {"**REVIEW_PASSED: T1**", ""},
+		"other role, inside":  {"Final signal: REVIEW_PASSED: T1", ""},
+		"exit signal, inside": {`My exit: {"protocol":"apm2_agent_exit","version":"1.0.0","phase_completed":"IMPLEMENTATION","exit_reason":"completed"}`, transcript.ErrExitDisabled.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), script: `
+on developer T1 attempt 1:
+    say ` + c.said + `
+on developer T1 attempt 2:
+    signal READY_FOR_REVIEW: {task}
+`})
+			s.run()
+			s.wantCompleted("T1")
+			if b := only[rules.UnknownSignalRecovery](s, "T1").Body; b.Advice != c.want {
+				t.Errorf("advice %q, want %q", b.Advice, c.want)
+			}
+		})
 	}
 }
 

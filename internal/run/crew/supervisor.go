@@ -267,7 +267,7 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 	case timedOut:
 		return rules.FailTimeout
 	case answered:
-		sup.program.WriteLine(strings.TrimSpace(fields.Advice + " Now send your signal again, on a line of its own. One of: " + sup.signalLines()))
+		sup.program.WriteLine(strings.TrimSpace(showKey(fields.Advice, sup.listener.key) + " Now send your signal again, on a line of its own. One of: " + sup.signalLines()))
 	}
 	return ""
 }
