@@ -42,6 +42,7 @@ func BenchmarkHostile(b *testing.B) {
 		{"closers", "</signal>"},
 		{"fences", "```\n"},
 		{"near-misses", "**READY_FOR_REVIEW**: t1\nREADY_FOR_REVIEW - t1\nready_for_review: t1\n"},
+		{"signals-in-tags", "<signal>READY_FOR_REVIEW: t1</signal>\n"},
 		{"unclosed-fields", `<signal type="stuck"><attempted><blocker>`},
 		{"closed-with-unclosed-fields", `<signal type="stuck">` + strings.Repeat("<attempted><blocker>", 800) + "</signal>\n"},
 	} {
@@ -51,6 +52,25 @@ func BenchmarkHostile(b *testing.B) {
 				b.SetBytes(int64(size))
 				for b.Loop() {
 					scanAll(b, text)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkNearMiss searches a whole text for near misses, which is linear, too.
+func BenchmarkNearMiss(b *testing.B) {
+	for _, piece := range []string{"I do not say REVIEW_PASSED: t1 ", "HEALTH_AUDIT ", "A_B ", "|", "<a ", "\x1b]",
+		"{\"protocol\":\"apm2_agent_exit\" ", "REVIEW_PASSED ... ", "- "} {
+		for _, size := range []int{100_000, 400_000} {
+			text := []byte(strings.Repeat(piece, size/len(piece)+1)[:size])
+			b.Run(fmt.Sprintf("%q/%dKB", piece, size/1000), func(b *testing.B) {
+				s := transcript.NewScanner(&transcript.Options{Format: signalbox.FormatPlain, Excerpt: size})
+				s.Push(text)
+				s.Close()
+				b.SetBytes(int64(size))
+				for b.Loop() {
+					s.NearMiss(signalbox.RoleCritic, "t1")
 				}
 			})
 		}

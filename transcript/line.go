@@ -83,11 +83,14 @@ func decorationLen(b []byte) int {
 	for i < len(b) && i < maxDecoration && classes[b[i]] == decoration {
 		i++
 	}
-	end := i
+	if i == len(b) || classes[b[i]] != digit {
+		return i
+	}
+	end := i + 1
 	for end < len(b) && end < maxDecoration && classes[b[end]] == digit {
 		end++
 	}
-	if end == i || end == len(b) || b[end] != '.' && b[end] != ')' {
+	if end == len(b) || b[end] != '.' && b[end] != ')' {
 		return i
 	}
 	for end < len(b) && end < maxDecoration && classes[b[end]] == decoration {

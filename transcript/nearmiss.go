@@ -6,9 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"signalbox"
-	"signalbox/transcript/internal/lines"
 )
 
 // NearMiss returns the last text that is almost a signal among what Options.Excerpt keeps of the
@@ -178,7 +178,7 @@ func (f *nearMissFinder) matchInside(text string) (found nearMiss, ok bool) {
 		if !strings.Contains(name, "_") || name != strings.ToUpper(name) {
 			continue
 		}
-		rest := text[at[1]:]
+		rest := text[at[1]:min(len(text), at[1]+maxNear)]
 		row, exact, known := rowFor(name, rest)
 		switch {
 		case !known, row.Argument != signalbox.NoArgument && !f.mayFollow(rest),
@@ -206,9 +206,13 @@ func (f *nearMissFinder) mayFollow(rest string) bool {
 		strings.HasPrefix(rest, `",`) || strings.HasPrefix(rest, `"}`) // a value in JSON
 }
 
+// maxNear is how many bytes before or after a name may belong to it. It keeps the time linear.
+const maxNear = 256
+
 // denies reports whether the words before the name of a signal, since the last punctuation mark,
 // say that it is not meant.
 func denies(before string) bool {
+	before = before[max(0, len(before)-maxNear):]
 	before = strings.ReplaceAll(strings.ToLower(before), "’", "'")
 	before = before[strings.LastIndexAny(before, ".,;:!?")+1:]
 	for _, word := range strings.Fields(before) {
@@ -224,7 +228,7 @@ func denies(before string) bool {
 func rowFor(name, rest string) (row signalbox.LineSignal, exact, ok bool) {
 	name = letters(name)
 	for i, row := range lineRows {
-		want := letters(lineNames[i])
+		want := nameLetters[i]
 		verdict, health := strings.CutPrefix(row.Text, lineNames[i]+": ")
 		switch {
 		case health && name == want+verdict, name == want && (!health || hasVerdict(rest, verdict)):
@@ -235,6 +239,14 @@ func rowFor(name, rest string) (row signalbox.LineSignal, exact, ok bool) {
 	}
 	return signalbox.LineSignal{}, false, false
 }
+
+// nameLetters are the letters of lineNames.
+var nameLetters = func() (names []string) {
+	for _, name := range lineNames {
+		names = append(names, letters(name))
+	}
+	return names
+}()
 
 // letters returns a name in capitals, without what separates its words.
 func letters(name string) string {
@@ -260,6 +272,7 @@ func argumentOf(row signalbox.LineSignal, rest string) []byte {
 // hasVerdict reports whether the text after HEALTH_AUDIT has a verdict: as the first word, or
 // after the id of the work.
 func hasVerdict(rest, verdict string) bool {
+	rest = rest[:min(len(rest), maxNear)]
 	words := strings.FieldsFunc(strings.ToUpper(rest), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-'
 	})
@@ -279,6 +292,9 @@ func hasVerdict(rest, verdict string) bool {
 // oneEdit reports whether two words are equal, or become equal if a letter is dropped, inserted or
 // replaced, or if two neighbours are swapped.
 func oneEdit(a, b string) bool {
+	if d := len(a) - len(b); d < -utf8.UTFMax || d > utf8.UTFMax { // most words
+		return false
+	}
 	x, y := []rune(a), []rune(b)
 	for len(x) > 0 && len(y) > 0 && x[0] == y[0] {
 		x, y = x[1:], y[1:]
@@ -304,17 +320,20 @@ func nameWork(s *signalbox.Signal, work string) {
 	s.Detail = why + sendBare + row.Text + ": " + work + key
 }
 
+// maxLineBlock is the size of the largest block that may be a line signal in tags.
+const maxLineBlock = 512
+
 // lineInBlock returns the line signal that a turn signal was meant to be, because it is the text
 // in a block without a type, or its type.
 func lineInBlock(b turnBlock, kind, key string) (signalbox.Signal, bool) {
-	text := kind
-	if signalbox.IsTurnType(kind) || b.refused != "" {
+	if signalbox.IsTurnType(kind) || b.refused != "" || len(b.raw) > maxLineBlock {
 		return signalbox.Signal{}, false
 	}
+	text := []byte(kind)
 	if kind == "" {
-		text = cleanText(lines.Valid(b.raw))
+		_, text, _ = bytes.Cut(b.raw[:max(0, bytes.LastIndexByte(b.raw, '<'))], []byte{'>'})
 	}
-	miss, ok := matchNearMiss([]byte(text))
+	miss, ok := matchNearMiss(bytes.TrimSpace(text))
 	if !ok {
 		return signalbox.Signal{}, false
 	}
