@@ -147,6 +147,36 @@ on developer T1:
 	}
 }
 
+// An agent that listens, and ends a turn after it has only reported progress, is told to continue. A few times, that does not count.
+func TestInteractiveTurnWithoutResult(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1"),
+		settings: "roles: {developer: {agent: talker-claude}}\nlimits: {unknown: 2}\n",
+		script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+        Current Activity: half is done
+    end
+    listen "Continue if you are not done"
+    signal FILE CONFLICT: a.txt
+    end
+    listen "Continue if you are not done"
+    signal CHECKPOINT: {task}
+    end
+    listen "Your output has no valid signal."
+    signal CHECKPOINT: {task}
+    end
+    listen "Now send your signal again"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	only[rules.UnknownSignalRecovery](s, "T1")
+	if n := len(s.prompts("T1", "developer")); n != 1 {
+		t.Errorf("%d developers were started, want one", n)
+	}
+}
+
 // An agent that is silent, and sent nothing that resembles a signal, is asked. That does not count as a turn without a signal.
 func TestInteractiveSilentAgentIsAsked(t *testing.T) {
 	s := set(t, scene{

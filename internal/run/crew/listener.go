@@ -52,11 +52,13 @@ type listener struct {
 	// checkpointTurn is the turn of the last checkpoint, from 1, and checkpointAt the offset of that checkpoint.
 	checkpointTurn int
 	checkpointAt   int64
-	recorded       *checkpoint       // the last one that was recorded; nil if none was
-	submitted      *submittedExit    // the first exit signal that was submitted over the socket; nil if there is none
-	contradicted   bool              // another one followed that is not the same
-	objection      *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
-	parked         bool              // the agent asked for something that it must wait for
+	// progressTurn is the turn of the last checkpoint or request for a file that acted, from 1.
+	progressTurn int
+	recorded     *checkpoint       // the last one that was recorded; nil if none was
+	submitted    *submittedExit    // the first exit signal that was submitted over the socket; nil if there is none
+	contradicted bool              // another one followed that is not the same
+	objection    *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
+	parked       bool              // the agent asked for something that it must wait for
 
 	resumable    bool   // the program can continue its sessions
 	conversation string // the session of the program that was reported
@@ -308,7 +310,7 @@ type checkpoint struct {
 // a later turn. The caller holds mu.
 func (l *listener) noteCheckpoint(sig signalbox.Signal) {
 	if l.checkpointTurn == 0 || sig.Offset != l.checkpointAt {
-		l.checkpointTurn, l.checkpointAt = l.turns+1, sig.Offset
+		l.checkpointTurn, l.checkpointAt, l.progressTurn = l.turns+1, sig.Offset, l.turns+1
 	}
 	trySend(l.checkpointed)
 }
@@ -374,6 +376,11 @@ func (l *listener) expectsAnswer() bool {
 	})
 }
 
+// isProgress reports whether a signal has acted while the agent ran, and is not a result.
+func isProgress(sig signalbox.Signal) bool {
+	return sig.Taken() && (sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict)
+}
+
 func isVerdict(sig signalbox.Signal) bool {
 	row, known := signalbox.LineSignalNamed(sig.Name)
 	return sig.Taken() && (known && !row.Urgent || sig.Dialect == signalbox.DialectExit)
@@ -420,6 +427,13 @@ func (l *listener) hasVerdict() bool {
 		return true
 	}
 	return resolve(slices.Clone(l.signals), l.session.role, l.session.work).Name != signalbox.NameUnknown
+}
+
+// progressed reports whether the last turn that ended reported progress or asked for a file.
+func (l *listener) progressed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.progressTurn > 0 && l.progressTurn == l.turns
 }
 
 // turn returns the number of the last turn that ended, from 1.
@@ -498,6 +512,8 @@ func (l *listener) reportUrgent(sig signalbox.Signal) {
 	}
 	if sig.Name == signalbox.NameCheckpoint {
 		l.noteCheckpoint(sig)
+	} else {
+		l.progressTurn = l.turns + 1
 	}
 	report := rules.ReportSignal{Session: s.id, Epoch: s.epoch, Signal: sig.Name, Named: sig.TaskID, Offset: sig.Offset}
 	var err error
@@ -607,6 +623,8 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		t.signal = *l.objection
 	}
 	t.advice = t.signal.Detail
+	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" && t.advice == "" &&
+		slices.ContainsFunc(l.signals, isProgress)
 	t.head, t.tail = l.words()
 	if words := lastLine(t.tail); t.cause != "" && t.advice == "" {
 		t.advice = t.limit

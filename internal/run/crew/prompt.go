@@ -77,6 +77,7 @@ func (c *Crew) turnPrompt(ctx context.Context, role signalbox.Role, work string,
 	data.Exit = c.exitFor(role, key)
 	data.Steering = prompts.Lines(firstSteering(last.steering))
 	data.Dir, data.Diff, data.Again, data.Output, data.Wrong = ws.dir, ws.diff, last.again, last.output, showKey(last.advice, key)
+	data.Progressed = last.progressed
 	if resumed {
 		if !last.parked { // it is about itself
 			data.Context = last.cleanupNote

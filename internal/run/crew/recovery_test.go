@@ -11,6 +11,72 @@ import (
 )
 
 // An agent without a valid signal is asked again, under the same lease, and told what was wrong.
+// A turn that only reports progress, or asks for files, has a valid signal. The agent continues under the same lease.
+func TestTurnWithoutResult(t *testing.T) {
+	for _, agent := range []string{"player", "as-claude"} {
+		t.Run(agent, func(t *testing.T) {
+			s := set(t, scene{
+				git:      true,
+				plan:     task("T1"),
+				settings: "roles: {developer: {agent: " + agent + "}}\n",
+				script: `
+on developer T1 attempt 1:
+    write a.txt a
+    signal CHECKPOINT: {task}
+        Current Activity: half is done
+on developer T1 attempt 2:
+    expect "Your last answer had no result"
+    expect "half is done"
+    signal FILE CONFLICT: a.txt
+on developer T1 attempt 3:
+    expect "Your last answer had no result"
+    signal READY_FOR_REVIEW: {task}
+`})
+			s.run()
+			s.wantCompleted("T1")
+			started := all[rules.AgentStarted](s, "T1")
+			if n := len(s.prompts("T1", "developer")); n != 3 || started[0].Body.Epoch != started[2].Body.Epoch {
+				t.Errorf("%d developers: %+v", n, started)
+			}
+			if n := len(all[rules.UnknownSignalRecovery](s, "")) + len(all[rules.SignalRefused](s, "")); n != 0 {
+				t.Errorf("%d turns without a valid signal, or refused signals", n)
+			}
+			if ended := all[rules.AgentTurnEnded](s, "T1"); ended[0].Body.Commit == "" {
+				t.Errorf("the turn is recorded without what it changed: %+v", ended[0].Body)
+			}
+		})
+	}
+}
+
+// An agent that only ever reports progress is stopped: after a few turns they count like turns without a valid signal. So does a turn
+// with an attempt at a verdict.
+func TestTurnsWithoutResultAreBounded(t *testing.T) {
+	s := set(t, scene{
+		plan:     task("T1") + task("T2"),
+		settings: "limits: {timeouts: 1, unknown: 2}\n",
+		options:  Options{LeaveQuestions: true},
+		script: `
+on developer T1:
+    signal CHECKPOINT: {task}
+on developer T2 attempt 1:
+    signal CHECKPOINT: {task}
+    say **READY_FOR_REVIEW: {task}**
+on developer T2 attempt 2:
+    expect "Your last answer had no valid signal"
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.begin().end()
+	if n := len(s.prompts("T1", "developer")); n != 4 {
+		t.Errorf("%d turns, want two that continue, one that is asked again, and one that fails", n)
+	}
+	only[rules.UnknownSignalRecovery](s, "T1")
+	only[rules.UnknownSignalRecovery](s, "T2")
+	if failed := only[rules.AgentFailed](s, "T1").Body; failed.Cause != string(rules.FailSignals) {
+		t.Errorf("failed: %+v", failed)
+	}
+	s.wantCompleted("T2")
+}
+
 func TestNearMissIsAskedAgain(t *testing.T) {
 	s := set(t, scene{
 		plan: task("T1"),

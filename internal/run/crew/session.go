@@ -56,6 +56,8 @@ type session struct {
 	// told are the messages that the agent of the running turn has got, in its prompt or while it works.
 	told    []uint64
 	started bool // an agent was started
+	// continued counts the turns that only reported progress.
+	continued int
 	// unreported is a turn that ended with processes left.
 	unreported *rules.Turn
 
@@ -158,11 +160,18 @@ func (s *session) runAgent(ctx context.Context) (err error) {
 			}
 			last = lastTurn{parked: true}
 		case answer.Again:
-			last = lastTurn{advice: t.advice, output: t.tail, again: true}
+			last = lastTurn{advice: t.advice, output: t.tail, again: true, progressed: t.progressed}
 		default:
 			return nil
 		}
 	}
+}
+
+// mayContinue reports whether the agent may continue after a turn without a result in which it reported progress. An agent
+// that does nothing else is treated like one without a valid signal.
+func (s *session) mayContinue() bool {
+	s.continued++
+	return s.continued <= s.crew.box.Config.Limits.Unknown
 }
 
 // waitUntilUnparked waits until the agent can get what it asked for and a slot is free.

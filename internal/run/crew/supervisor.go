@@ -236,6 +236,10 @@ func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 		if !valid && !tried && sup.listener.turn() <= sup.checkpointTurn {
 			return "" // the turn that was asked about, or that of the checkpoint: the agent has not read the request for its signal yet
 		}
+		if !valid && !tried && sup.listener.progressed() && sup.session.mayContinue() {
+			sup.program.WriteLine(continueLine + sup.signalLines())
+			return ""
+		}
 		if !valid {
 			return sup.askForSignal(ctx, fields)
 		}
@@ -276,9 +280,11 @@ func (sup *supervisor) askForSignal(ctx context.Context, fields rules.SignalFiel
 // failure, and neither is an agent that does not answer: a program that keeps its output until the end may be at work.
 func (sup *supervisor) remind(ctx context.Context) {
 	if answered, _ := sup.requestCheckpoint(ctx, "You have been silent, and have sent no signal yet."); answered {
-		sup.program.WriteLine("Continue if you are not done. If you are, send your signal on a line of its own. One of: " + sup.signalLines())
+		sup.program.WriteLine(continueLine + sup.signalLines())
 	}
 }
+
+const continueLine = "Continue if you are not done. If you are, send your signal on a line of its own. One of: "
 
 // deliverMessages gives messages of the human to an agent that listens, each on one line. What it has not got is in the next prompt, also
 // if this process is killed before the delivery is recorded.

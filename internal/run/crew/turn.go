@@ -30,6 +30,7 @@ type lastTurn struct {
 	advice      string
 	output      string
 	again       bool
+	progressed  bool // it had signals, but no result
 	parked      bool
 	// noResume means that a new session of the program must be started.
 	noResume bool
@@ -43,6 +44,8 @@ type turn struct {
 	cause rules.FailCause // why signalbox ended the program; "" if it ended by itself
 	// lingered reports that signalbox ended the program after the end of its turn. Its exit status means nothing then.
 	lingered bool
+	// progressed reports that the turn only has signals that acted while it ran.
+	progressed bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp bool
 	limit  string    // the limit that it exceeded, for people
@@ -306,7 +309,7 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (program,
 // rejectWorkspace replaces what the turn said. The agent left its worktree in a state that only an agent can clean up, and must do
 // that first.
 func (t *turn) rejectWorkspace(err error) {
-	t.signal = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
+	t.signal, t.progressed = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, false
 	t.advice = "Your changes cannot be saved: " + detail(err) + "."
 }
 
@@ -347,7 +350,11 @@ func (s *session) report(t *turn) (rules.Answer, error) {
 		return fail(rules.ReportFailure{Cause: t.cause, Detail: t.advice})
 	case crashed:
 		return fail(rules.ReportFailure{Cause: rules.FailCrash, Detail: t.describeCrash(failure)})
+	case t.progressed && s.mayContinue():
+		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: *ended, Refused: refusals})
+		return rules.Answer{Again: true}, asLeaseLost(err)
 	case name == signalbox.NameUnknown:
+		t.progressed = false
 		return s.reportUnknown(report, t)
 	case t.signal.Dialect == signalbox.DialectExit:
 		exit, err := s.exit(t)
@@ -521,7 +528,7 @@ func (t *turn) describeCrash(failure string) string {
 func resolve(signals []signalbox.Signal, role signalbox.Role, work string) signalbox.Signal {
 	decisive := transcript.Resolve(signals, role, work)
 	switch {
-	case decisive.Dialect == signalbox.DialectTurn, decisive.Name == signalbox.NameCheckpoint, decisive.Name == signalbox.NameFileConflict:
+	case decisive.Dialect == signalbox.DialectTurn, isProgress(decisive):
 		decisive = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}
 	}
 	if decisive.Name == signalbox.NameUnknown && decisive.Refused == "" {

@@ -76,9 +76,10 @@ type Data struct {
 	Exit string
 	// Interrupted reports that a resumed conversation was cut short, and did not wait for something.
 	Interrupted bool
-	// Again reports that the previous turn had no valid signal. Output is the end of that turn, and Wrong the mistake.
-	Again         bool
-	Output, Wrong string
+	// Again reports that the previous turn had no result. Progressed reports that it had valid signals nevertheless: it reported progress, or
+	// asked for files. Output is the end of that turn, and Wrong the mistake.
+	Again, Progressed bool
+	Output, Wrong     string
 }
 
 // Parts of Data.
@@ -241,7 +242,7 @@ func sample(role signalbox.Role) *Data {
 		Specification: "text", Checks: []Check{{"text", "text"}}, Environments: text, Protected: text,
 		Experts: []rules.Expert{{Name: "text", Gap: "text", Keywords: text}}, Findings: append(human, finding...), Corrections: human, Messages: []Message{{"text", "text", 1}}, Answers: []Answer{{"text", "text"}},
 		Advice: []Advice{{"text", "text", "text"}}, Overlaps: text, Conflicts: text, Unresolved: text, ConflictNotes: "text", Context: "text", Steering: text, Commit: "text", Base: "text", Diff: "text", Hidden: "text", Results: text, Differs: text, Accepted: text, Issues: finding,
-		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Interrupted: true, Again: true, Output: "text", Wrong: "text"}
+		Request: "text", Asker: "T0", Expert: "text", Instructions: "text", Signals: SignalsFor(role, "T1", key), Key: key, Exit: "text", Interrupted: true, Again: true, Progressed: true, Output: "text", Wrong: "text"}
 }
 
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n")
