@@ -250,7 +250,7 @@ func (c Exit) acceptPlanned(d *decider, session *Session, w *Work, completed sig
 	next := d.s.phaseAfterExit(w, h.role, completed.ExitReason)
 	completed.NextPhase = &next
 	d.answerExit(completed, c.recordPlanned(d, h, completed))
-	notes := "no reason given"
+	notes := noReason
 	if completed.Notes != nil {
 		notes = *completed.Notes
 	}

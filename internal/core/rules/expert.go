@@ -16,12 +16,12 @@ func (d *decider) dispatchExpert(h report) {
 	switch {
 	case count > p.Limits.ExpertRequests:
 		d.block(h, AskedExpert, h.Body, "%s has asked experts %d times already, and now asks '%s': %s",
-			h.w.ID, count-1, h.Fields.Expert, h.Fields.Summary)
+			h.w.ID, count-1, h.Fields.Expert, inWords(h.Fields.Summary))
 		d.release(h, h.Signal)
 		return
 	case !known && !creates:
 		d.block(h, AskedExpert, h.Body, "%s asks the expert '%s', which does not exist: %s",
-			h.w.ID, h.Fields.Expert, h.Fields.Summary)
+			h.w.ID, h.Fields.Expert, inWords(h.Fields.Summary))
 		d.release(h, h.Signal)
 		return
 	}
@@ -47,7 +47,7 @@ func (d *decider) deliverToRequestingAgent(h report) {
 }
 
 func (d *decider) escalateToDivine(h report) {
-	d.failRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, h.Fields.Summary))
+	d.failRequest(h, fmt.Sprintf("the expert '%s' could not help %s: %s", h.w.Task.Expert, h.w.Task.Asker, inWords(h.Fields.Summary)))
 }
 
 // failRequest ends a request without advice, and asks the human instead.

@@ -435,6 +435,60 @@ func TestHandlerRetryRemediation(t *testing.T) {
 	})
 }
 
+// A question has a reason in words, also if the agent gave none, or only a full stop.
+func TestQuestionsHaveAReason(t *testing.T) {
+	p := policy()
+	p.Limits.Incompletes, p.Limits.Remediations, p.Limits.Waits, p.Limits.ExpertRequests = 1, 1, 1, 1
+	for _, test := range []struct {
+		name string
+		ask  func(b *box, summary string)
+	}{
+		{"expert_unsuccessful", func(b *box, summary string) {
+			b.askExpert(b.dispatch(signalbox.RoleDeveloper), "sql")
+			b.sayMore(b.dispatch(signalbox.RoleExpert), "expert_unsuccessful", func(h *ReportSignal) { h.Fields.Summary = summary })
+		}},
+		{"no such expert", func(b *box, summary string) {
+			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "expert_request", func(h *ReportSignal) { h.Fields.Expert, h.Fields.Summary = "css", summary })
+		}},
+		{"health_unhealthy", func(b *box, summary string) {
+			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+			b.sayMore(b.remedied(), "health_unhealthy", func(h *ReportSignal) { h.Fields.Summary = summary })
+		}},
+		{"another remediation", func(b *box, summary string) {
+			b.say(b.dispatch(signalbox.RoleDeveloper), "infra_blocked")
+			b.sayMore(b.remedied(), "divine_clarification", func(h *ReportSignal) { h.Fields.Summary = summary })
+		}},
+		{"task_incomplete", func(b *box, summary string) {
+			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete", func(h *ReportSignal) { h.Fields.Summary = summary })
+		}},
+		{"missing information", func(b *box, summary string) {
+			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.Summary = CauseInformation, summary })
+		}},
+		{"waiting for nothing", func(b *box, summary string) {
+			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete", func(h *ReportSignal) { h.Fields.Cause, h.Fields.Summary = CauseWaiting, summary })
+		}},
+		{"waiting too often", func(b *box, summary string) {
+			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "task_incomplete", func(h *ReportSignal) {
+				h.Fields.Cause, h.Fields.BlockedBy, h.Fields.Summary = CauseWaiting, []string{"t2"}, summary
+			})
+		}},
+		{"divine_clarification", func(b *box, summary string) {
+			b.sayMore(b.dispatch(signalbox.RoleDeveloper), "divine_clarification", func(h *ReportSignal) { h.Fields.Summary = summary })
+		}},
+	} {
+		for _, summary := range []string{"", " \n", ".", "It broke."} {
+			b := deliver(t, p, todo("t1"), todo("t2"))
+			test.ask(b, summary)
+			text := b.s.Questions()[0].Text
+			given := strings.Contains(text, "no reason given")
+			if given != (summary != "It broke.") || !given && !strings.Contains(text, "It broke") || strings.Contains(text, "..") ||
+				strings.Contains(text, ": .") || strings.Contains(text, " , ") || strings.HasSuffix(strings.TrimSpace(text), ":") {
+				t.Errorf("%s with %q: %q", test.name, summary, text)
+			}
+		}
+	}
+}
+
 func TestHandlerAwaitDivineResponse(t *testing.T) {
 	b := deliver(t, policy(), todo("t1"), todo("t2", "t1"), todo("t3"))
 	b.bring("t1", signalbox.PhaseReadyForReview)

@@ -217,6 +217,17 @@ func (d *decider) askQuestion(work, session, actor string, q QuestionAsked) stri
 	return q.Question
 }
 
+// noReason is what people read if an agent gave no reason.
+const noReason = "no reason given"
+
+// inWords returns the reason that an agent gave, for the end of a question.
+func inWords(reason string) string {
+	if strings.Trim(reason, ". \t\n") == "" {
+		return noReason
+	}
+	return reason
+}
+
 // block asks the human and moves the work to BLOCKED. It continues in its current phase.
 func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format string, args ...any) {
 	d.ask(h.w.ID, h.session, h.actor, kind, body, format, args...)

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 
 	"signalbox"
 )
@@ -17,11 +18,11 @@ func (d *decider) enterRemediation(h report) {
 // requestRemediation blocks a task or a baseline until a remediation is over: the one in progress, or a new one.
 func (d *decider) requestRemediation(h report, issue string) {
 	if n := h.w.Task.Counts.Remedies; n >= maxRemediations {
-		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, issue)
+		d.block(h, AskedBlocked, h.Body, "%s is blocked again after %d remediations: %s", h.w.ID, n, inWords(issue))
 		return
 	}
 	if h.w.Task.Kind != KindTask && h.w.Task.Kind != KindBaseline { // a remediation, and a request to an expert, cannot wait for a remediation
-		d.block(h, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, issue)
+		d.block(h, AskedBlocked, h.Body, "%s is blocked: %s", h.w.ID, inWords(issue))
 		return
 	}
 	d.recordFor(h, RemediationNeeded{d.openRemediation(h.session, h.actor), sanitize(issue, maxText), h.Body})
@@ -90,7 +91,7 @@ func (d *decider) failRemediation(h report, audited HealthAudited) {
 	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 		d.block(h, AskedRemediation, h.Body,
-			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, times(attempt), audited.Reason)
+			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, times(attempt), strings.TrimRight(inWords(audited.Reason), ". \n"))
 	}
 	d.release(h, "health audit")
 }

@@ -358,17 +358,19 @@ func (d *decider) logAndFillSlots(h report) {
 	case h.Fields.Cause == CauseInfrastructure:
 		d.requestRemediation(h, h.Fields.Summary)
 	case h.Fields.Cause == CauseInformation, h.Fields.Cause == CauseScope:
-		d.block(h, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, h.Fields.Summary)
+		d.block(h, AskedIncomplete, h.Body, "%s is incomplete (%s): %s", h.w.ID, h.Fields.Cause, inWords(h.Fields.Summary))
+	case h.Fields.Cause == CauseWaiting && len(h.Fields.BlockedBy) == 0:
+		d.block(h, AskedWait, h.Body, "%s waits, but names no task that it waits for: %s", h.w.ID, inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && len(blockers) == 0:
 		d.block(h, AskedWait, h.Body, "%s waits for %s, which is not an open task it can wait for: %s",
-			h.w.ID, joinSome(h.Fields.BlockedBy), h.Fields.Summary)
+			h.w.ID, joinSome(h.Fields.BlockedBy), inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting && t.Counts.Waits+1 >= limits.Waits:
 		d.block(h, AskedWait, h.Body, "%s waits for other tasks for the %s time, now for %s: %s",
-			h.w.ID, ordinal(t.Counts.Waits+1), joinSome(blockers), h.Fields.Summary)
+			h.w.ID, ordinal(t.Counts.Waits+1), joinSome(blockers), inWords(h.Fields.Summary))
 	case h.Fields.Cause == CauseWaiting:
 		d.recordFor(h, BlockerAdded{blockers, t.Counts.Waits + 1})
 	case count >= limits.Incompletes:
-		d.block(h, AskedIncomplete, h.Body, "%s was left incomplete %d times, last: %s", h.w.ID, count, h.Fields.Summary)
+		d.block(h, AskedIncomplete, h.Body, "%s was left incomplete %s, last: %s", h.w.ID, times(count), inWords(h.Fields.Summary))
 	}
 	d.release(h, h.Signal)
 }
@@ -434,6 +436,10 @@ func (h report) tooSoon(at time.Time) bool {
 }
 
 func (d *decider) awaitDivineResponse(h report) {
-	d.block(h, AskedClarification, h.Body, "%s", h.Fields.Summary)
+	question := inWords(h.Fields.Summary)
+	if question == noReason {
+		question = fmt.Sprintf("the %s on %s wants an answer, but wrote no question: %s", h.role, h.w.ID, noReason)
+	}
+	d.block(h, AskedClarification, h.Body, "%s", question)
 	d.release(h, h.Signal)
 }

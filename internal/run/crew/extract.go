@@ -65,7 +65,7 @@ func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (ru
 func needsReason(name string) bool {
 	switch name {
 	case signalbox.NameTaskIncomplete, signalbox.NameReviewFailed, signalbox.NameAuditFailed, signalbox.NameInfraBlocked, signalbox.NameAuditBlocked,
-		signalbox.NameHealthUnhealthy, signalbox.NameDivineClarification:
+		signalbox.NameHealthUnhealthy, signalbox.NameDivineClarification, signalbox.NameExpertRequest, signalbox.NameExpertUnsuccessful:
 		return true
 	}
 	return false

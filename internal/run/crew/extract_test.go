@@ -49,6 +49,8 @@ func TestExtract(t *testing.T) {
 		{"EXPERT_REQUEST\nTarget Agent: database\nRequest Type: advice\nContext Snapshot: a query\n", rules.SignalFields{Expert: "database", Request: "advice", Summary: "a query"}},
 		{"EXPERT_ADVICE: X-1\nSummary: an index\n", rules.SignalFields{Summary: "an index"}},
 		{"EXPERT_UNSUCCESSFUL: X-1\nSummary: no idea\n", rules.SignalFields{Summary: "no idea"}},
+		{"EXPERT_UNSUCCESSFUL: X-1\nReason: only birds\n", rules.SignalFields{Summary: "Reason: only birds"}},
+		{"EXPERT_REQUEST\nTarget Agent: database\nProblem: slow\n", rules.SignalFields{Expert: "database", Summary: "Problem: slow Target Agent: database"}},
 		{"EXPERT_CREATED: poet\nGap: rhymes\nKeywords: verse, ode\n", rules.SignalFields{Expert: "poet", Gap: "rhymes", Keywords: []string{"verse", "ode"}}},
 		{"FILE CONFLICT: src/a.go\n", rules.SignalFields{File: "src/a.go"}},
 		{"CHECKPOINT: T1\nCurrent Activity: reading\nEstimated Progress: 40%\n", rules.SignalFields{Summary: "reading", Percent: 40}},

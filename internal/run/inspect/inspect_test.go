@@ -358,6 +358,38 @@ func TestReworks(t *testing.T) {
 	want("developed again", 3)
 }
 
+// Work that was sent back, and that the human then ends, was sent back nevertheless.
+func TestReworksAfterAnAnswer(t *testing.T) {
+	h := begin(t, func(p *rules.Policy) { p.Limits.Remediations = 1 }, task("T1"))
+	h.check("B-1", rules.CheckRow{Check: "test", Environment: "linux", Passed: true})
+	h.start(signalbox.RoleDeveloper, "T1")
+	h.say("T1", signalbox.NameInfraBlocked, rules.SignalFields{Summary: "no disk"})
+	want := func(when string, n int) {
+		t.Helper()
+		w, _ := h.s.Work("R-1")
+		if got := NewEffort(w).Reworks; got != n {
+			t.Errorf("%s: %d reworks, want %d", when, got, n)
+		}
+	}
+	remedy := func() {
+		h.start(signalbox.RoleRemediation, "R-1")
+		h.say("R-1", signalbox.NameRemediationComplete, rules.SignalFields{})
+		h.check("R-1", rules.CheckRow{Check: "test", Environment: "linux", Passed: true})
+		h.start(signalbox.RoleHealthAuditor, "R-1")
+	}
+	remedy()
+	want("audited", 0)
+	h.say("R-1", signalbox.NameHealthUnhealthy, rules.SignalFields{Summary: "still no disk"})
+	want("unhealthy", 1)
+	h.do(rules.AnswerQuestion{Question: "Q-1", Answer: "look at the mounts", Actor: "ann"})
+	want("answered", 1)
+	remedy()
+	h.say("R-1", signalbox.NameHealthUnhealthy, rules.SignalFields{Summary: "still no disk"})
+	want("unhealthy again", 2)
+	h.do(rules.AnswerQuestion{Question: "Q-2", Answer: "healthy", Actor: "ann"})
+	want("declared healthy", 2)
+}
+
 func TestSpendingOfSeveralPlans(t *testing.T) {
 	h := begin(t, nil, task("T1"))
 	spend := func(work string, plans int) {

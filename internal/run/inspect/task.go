@@ -230,7 +230,9 @@ func reworks(w *rules.Work) (n int) {
 	if at == signalbox.PhaseBlocked {
 		at = w.BlockedFrom
 	}
-	if at == signalbox.PhaseImplementation && sentBack(math.MaxUint64) {
+	isFinding := func(f rules.Finding) bool { return started > 0 && f.Seq > started }
+	if at == signalbox.PhaseImplementation && sentBack(math.MaxUint64) ||
+		at == signalbox.PhaseCompleted && w.Task != nil && slices.ContainsFunc(w.Task.Findings, isFinding) { // the human ended it instead
 		n++
 	}
 	return n
