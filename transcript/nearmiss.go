@@ -326,7 +326,7 @@ const maxLineBlock = 512
 // lineInBlock returns the line signal that a turn signal was meant to be, because it is the text
 // in a block without a type, or its type.
 func lineInBlock(b turnBlock, kind, key string) (signalbox.Signal, bool) {
-	if signalbox.IsTurnType(kind) || b.refused != "" || len(b.raw) > maxLineBlock {
+	if b.refused != "" || len(b.raw) > maxLineBlock {
 		return signalbox.Signal{}, false
 	}
 	text := []byte(kind)

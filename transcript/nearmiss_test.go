@@ -96,7 +96,8 @@ func FuzzNearMiss(f *testing.F) {
 		if !ok {
 			return
 		}
-		if whole.Taken() || whole.Offset < 0 || whole.Offset > int64(len(text)) || whole.Line < 1 {
+		if whole.Taken() || whole.Offset < 0 || whole.Offset > int64(len(text)) || whole.Line < 1 ||
+			whole.Exit != nil {
 			t.Errorf("got %+v", whole)
 		}
 		row, known := signalbox.LineSignalNamed(whole.Name)
