@@ -58,6 +58,21 @@ func (s *stage) person(file, text string) string {
 	return s.git("rev-parse", "main")
 }
 
+// A crew that does not know yet what another one in the same clone has merged leaves the branch where it is.
+func TestSyncWithAnOldView(t *testing.T) {
+	a := setUp(t, scene{git: true, plan: task("T1")})
+	a.fill([]signalbox.Role{signalbox.RoleCI}).pauseWhen(func() bool { return a.crewOf().knownBase() != "" })
+	b := *a
+	b.join() // reads the ledger as it is now
+	merged := a.recordMerge(t, 1)
+	a.look(t, a.crewOf())
+	b.look(t, b.crewOf())
+	if at, known := a.git("rev-parse", "main"), b.crewOf().knownBase(); at != merged || known != merged {
+		t.Errorf("the branch is at %s, and the base at %s, want %s", at, known, merged)
+	}
+	only[rules.BaseMoved](a, "") // that is how recordMerge records it
+}
+
 // TestSyncModel has persons commit on three machines, merges be recorded by any of them, and crews be killed at every step. In the end all clones are where the
 // ledger is, and no commit is lost.
 func TestSyncModel(t *testing.T) {

@@ -214,16 +214,26 @@ func (c *Crew) sync(ctx context.Context, seen rules.ObserveBase) error {
 
 func (c *Crew) syncOnce(ctx context.Context, seen rules.ObserveBase) (again bool, err error) {
 	c.repair(ctx)
-	repo, known := c.project.Repo, c.knownBase()
+	repo := c.project.Repo
+	// Another process in this clone may record a merge, move the branch, and note that. Reading in the opposite order, and the
+	// ledger last, never takes its move for that of a person.
+	last, err := repo.Synced()
+	if err != nil {
+		return false, err
+	}
 	here, err := repo.BaseCommit(ctx)
 	if err != nil {
 		return false, err
 	}
 	c.noteTeam(ctx, here)
-	last, err := repo.Synced()
+	known := c.knownBase()
+	if known != here {
+		if err := c.box.Engine.Refresh(ctx); err != nil {
+			return false, err
+		}
+		known = c.knownBase()
+	}
 	switch {
-	case err != nil:
-		return false, err
 	case known == here && last == here:
 		return false, nil
 	case known == here:
