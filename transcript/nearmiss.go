@@ -323,16 +323,12 @@ func nameWork(s *signalbox.Signal, work string) {
 // maxLineBlock is the size of the largest block that may be a line signal in tags.
 const maxLineBlock = 512
 
-// lineInBlock returns the line signal that a turn signal was meant to be, because it is the text
-// in a block without a type, or its type.
-func lineInBlock(b turnBlock, kind, key string) (signalbox.Signal, bool) {
+// lineInBlock returns the line signal that is the text in a block without a type.
+func lineInBlock(b turnBlock, key string) (signalbox.Signal, bool) {
 	if b.refused != "" || len(b.raw) > maxLineBlock {
 		return signalbox.Signal{}, false
 	}
-	text := []byte(kind)
-	if kind == "" {
-		_, text, _ = bytes.Cut(b.raw[:max(0, bytes.LastIndexByte(b.raw, '<'))], []byte{'>'})
-	}
+	_, text, _ := bytes.Cut(b.raw[:max(0, bytes.LastIndexByte(b.raw, '<'))], []byte{'>'})
 	miss, ok := matchNearMiss(bytes.TrimSpace(text))
 	if !ok {
 		return signalbox.Signal{}, false

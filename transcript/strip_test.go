@@ -37,8 +37,7 @@ func checkStrip(t interface{ Errorf(string, ...any) }, text string) {
 	}
 	for _, s := range signals {
 		block := s.Dialect == signalbox.DialectTurn && s.Name != "" && s.Refused != signalbox.ReasonFenced && s.Refused != signalbox.ReasonQuoted && s.Refused != signalbox.ReasonInvalidField
-		opening, _, _ := strings.Cut(s.Raw, ">")
-		if block || strings.HasPrefix(opening, "<signal type=") && s.Dialect == signalbox.DialectLine { // a line signal as the type
+		if block {
 			want += rest[:s.Offset-at]
 			rest = rest[s.Offset-at+int64(len(s.Raw)):]
 			at = s.Offset + int64(len(s.Raw))

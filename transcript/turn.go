@@ -26,10 +26,10 @@ func turnSignal(b turnBlock, key string, first *signalbox.Signal) (sig signalbox
 	}
 	sig.Raw = lines.Valid(b.raw)
 	turn, err := payload.ReadTurn(b.raw)
-	if near, ok := lineInBlock(b, turn.Type, key); ok {
-		return near, nil
-	}
 	if err != nil {
+		if near, ok := lineInBlock(b, key); ok {
+			return near, nil
+		}
 		sig.Refused, sig.Detail = signalbox.ReasonMalformed, err.Error()
 		return sig, nil
 	}
