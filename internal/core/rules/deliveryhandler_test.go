@@ -315,6 +315,13 @@ func TestHandlerQueueOrCoordinate(t *testing.T) {
 		wantTypes(t, b.wants(three, "a.go"), "SignalHeard t3", "OverlapNoted t3", "OverlapNoted t1", "OverlapNoted t3", "OverlapNoted t2")
 		b.say(two, "ready_for_review")
 	})
+	t.Run("worktrees, announced before the other task starts", func(t *testing.T) {
+		b := deliver(t, policy(), todo("t1"), withFiles(todo("t2"), "a.go"))
+		one := b.dispatch(signalbox.RoleDeveloper)
+		wantTypes(t, b.wants(one, "a.go"), "SignalHeard t1", "OverlapNoted t1")
+		b.wantDispatch(signalbox.RoleDeveloper, "t2")
+		wantTypes(t, b.wants(one, "a.go"), "SignalHeard t1", "OverlapNoted t1", "OverlapNoted t2")
+	})
 	t.Run("worktrees, a task that is done", func(t *testing.T) {
 		b := deliver(t, policy(), todo("t1"), todo("t2"))
 		b.wants(b.dispatch(signalbox.RoleDeveloper), "a.go")

@@ -487,17 +487,10 @@ func (l *listener) collect(signals []signalbox.Signal) {
 	}
 }
 
-// reportFiles asks for each file that a signal names, until the session must wait for one. The files on the line itself were
-// asked for already if the line arrived before the rest. The caller holds mu.
+// reportFiles asks for each file that a signal names, until the session must wait for one. It is called again when the lines
+// below the signal have arrived; asking for the same file twice changes nothing. The caller holds mu.
 func (l *listener) reportFiles(sig signalbox.Signal) {
-	files := conflictingFiles(sig, l.dir)
-	if sig.Offset == l.partial && sig.Body != nil {
-		line := sig
-		line.Body = nil
-		reported := conflictingFiles(line, l.dir)
-		files = slices.DeleteFunc(files, func(file string) bool { return slices.Contains(reported, file) })
-	}
-	for _, sig.TaskID = range files {
+	for _, sig.TaskID = range conflictingFiles(sig, l.dir) {
 		if !l.parked {
 			l.reportUrgent(sig)
 		}
