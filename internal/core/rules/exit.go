@@ -76,15 +76,16 @@ func (c Exit) decide(d *decider) error {
 	return nil
 }
 
-func (d *decider) refusePhase(session *Session, w *Work, completed signalbox.AgentSessionCompleted, sent refusal) error {
+func (d *decider) refusePhase(session *Session, w *Work, completed signalbox.AgentSessionCompleted,
+	sent refusal) error {
 	sent.reason = signalbox.ReasonPhaseMismatch
-	sent.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'", completed.PhaseCompleted, w.Phase)
+	sent.detail = fmt.Sprintf("phase mismatch: signal says '%s', work is in '%s'",
+		completed.PhaseCompleted, w.Phase)
 	return d.refuse(session, w.ID, sent, signalbox.CodeFailed,
 		fmt.Sprintf("if you completed %s, send the signal again with that phase_completed", w.Phase))
 }
 
-// confirm records an exit signal beside the line signal that decides the turn. What it says counts; what follows is what
-// follows from the line signal.
+// confirm records an exit signal beside the line signal of the turn, which decides what follows.
 func (c Exit) confirm(d *decider, session *Session, h report) {
 	completed := signalbox.SessionCompletedFrom(h.session, h.actor, &c.Signal)
 	completed.WorkID, completed.LeaseEpoch = h.w.ID, h.epoch
@@ -92,7 +93,8 @@ func (c Exit) confirm(d *decider, session *Session, h report) {
 	sent := refusal{signal: signalbox.NameExit, epoch: h.epoch, blob: c.Blob}
 	switch fault := c.fault(); {
 	case fault != "" || c.Notes != completed.NotesBlob:
-		sent.reason, sent.detail = signalbox.ReasonMalformed, cmp.Or(fault, "the notes of the signal are not stored")
+		sent.reason = signalbox.ReasonMalformed
+		sent.detail = cmp.Or(fault, "the notes of the signal are not stored")
 		d.refuse(session, h.w.ID, sent, signalbox.CodeFailed, "")
 	case completed.PhaseCompleted != h.w.Phase || completed.NextPhase == nil:
 		d.refusePhase(session, h.w, completed, sent)

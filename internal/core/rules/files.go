@@ -25,15 +25,18 @@ func (d *decider) queueOrCoordinate(h report) {
 	}
 }
 
-// overlapping returns the other tasks that change a file and that the task has not been told of. A task that declared
-// the file may change it while it is in hand, and one that announced it may have done so, also if no agent works on it now.
+// overlapping returns the other tasks that change a file and that the task has not been told of. A
+// task that declared the file may change it while it is in hand. One that announced it may have
+// changed it, also if no agent works on it now.
 func (s *State) overlapping(task *Work, file string) (others []*Work) {
 	for w := range s.Works() {
-		if w.Task == nil || w.ID == task.ID || w.Done() || slices.Contains(task.Task.Overlaps, OverlapNoted{file, w.ID}.note()) {
+		told := slices.Contains(task.Task.Overlaps, OverlapNoted{file, w.ID}.note())
+		if w.Task == nil || w.ID == task.ID || w.Done() || told {
 			continue
 		}
 		inHand := w.Lease != nil || w.Phase != signalbox.PhaseImplementation
-		if inHand && slices.Contains(w.Task.Files, file) || slices.Contains(w.Task.overlapFiles(), file) {
+		declared, announced := slices.Contains(w.Task.Files, file), slices.Contains(w.Task.overlapFiles(), file)
+		if inHand && declared || announced {
 			others = append(others, w)
 		}
 	}

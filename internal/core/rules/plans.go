@@ -213,8 +213,8 @@ func (w *Work) Name() string {
 	return w.Task.Name
 }
 
-// names returns the ids by which an agent may call its planned work: its own and that in its plan. A request to an
-// expert is also called like the task that asks, because the advice is for that task.
+// names returns the ids by which an agent may call its planned work: its own and that in its plan. A
+// request to an expert is also called like the task that asks, because the advice is for that task.
 func (s *State) names(w *Work) []string {
 	names := []string{w.ID}
 	if w.Task.Name != "" {

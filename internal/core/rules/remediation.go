@@ -91,7 +91,8 @@ func (d *decider) failRemediation(h report, audited HealthAudited) {
 	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 		d.block(h, AskedRemediation, h.Body,
-			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?", h.w.ID, times(attempt), strings.TrimRight(inWords(audited.Reason), ". \n"))
+			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?",
+			h.w.ID, times(attempt), strings.TrimRight(inWords(audited.Reason), ". \n"))
 	}
 	d.release(h, "health audit")
 }

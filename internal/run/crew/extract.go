@@ -178,7 +178,8 @@ func (b body) ids(label string) (ids []string) {
 // decide; other text does not, because the same words can mean anything.
 func causeOf(b body, blockedBy []string) rules.Cause {
 	written := ""
-	for word := range strings.FieldsFuncSeq(b.first("Cause"), func(r rune) bool { return !unicode.IsLetter(r) }) {
+	separates := func(r rune) bool { return !unicode.IsLetter(r) }
+	for word := range strings.FieldsFuncSeq(b.first("Cause"), separates) {
 		written += strings.ToLower(word)
 		for _, cause := range rules.Causes() {
 			if written == strings.ReplaceAll(string(cause), "_", "") {

@@ -12,13 +12,13 @@ import (
 // maxConflictingFiles is how many files one signal can name.
 const maxConflictingFiles = 50
 
-// conflictingFiles returns the files that a FILE CONFLICT names, each once: on its line and on the lines below it. dir is the
-// agent's workspace.
+// conflictingFiles returns the files that a FILE CONFLICT names, each once: on its line and on the
+// lines below it. dir is the agent's workspace.
 func conflictingFiles(sig signalbox.Signal, dir string) (files []string) {
 	add := func(names []string) {
 		for _, name := range names {
 			if inside, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(inside) {
-				name = filepath.ToSlash(inside) // as the agents of other tasks call it, whose workspaces are elsewhere
+				name = filepath.ToSlash(inside) // the workspaces of other tasks are elsewhere
 			}
 			if !slices.Contains(files, name) && len(files) < maxConflictingFiles {
 				files = append(files, name)
@@ -41,15 +41,17 @@ func conflictingFiles(sig signalbox.Signal, dir string) (files []string) {
 	return files
 }
 
-// fileNames returns the names of files in a text: quoted ones, existing ones, and between commas those that look like a path. If
-// the text begins with none of these, its first word is a name. exact reports that there is nothing else in the text.
+// fileNames returns the names of files in a text: quoted ones, existing ones, and between commas
+// those that look like a path. If the text begins with none of these, its first word is a name. exact
+// reports that there is nothing else in the text.
 func fileNames(text, dir string) (names []string, exact bool) {
 	if fileExists(text, dir) {
 		return []string{text}, true
 	}
 	exact = text != ""
 	for text != "" {
-		if i := strings.IndexByte(text[1:], text[0]); i > 0 && strings.IndexByte("\"'`", text[0]) >= 0 {
+		quoted := strings.IndexByte("\"'`", text[0]) >= 0
+		if i := strings.IndexByte(text[1:], text[0]); quoted && i > 0 {
 			names = append(names, text[1:1+i])
 			if text = strings.TrimSpace(text[i+2:]); text != "" && text[0] != ',' {
 				return names, false

@@ -487,8 +487,9 @@ func (l *listener) collect(signals []signalbox.Signal) {
 	}
 }
 
-// reportFiles asks for each file that a signal names, until the session must wait for one. It is called again when the lines
-// below the signal have arrived; asking for the same file twice changes nothing. The caller holds mu.
+// reportFiles asks for each file that a signal names, until the session must wait for one. It is
+// called again when the lines below the signal have arrived; asking for the same file twice changes
+// nothing. The caller holds mu.
 func (l *listener) reportFiles(sig signalbox.Signal) {
 	for _, sig.TaskID = range conflictingFiles(sig, l.dir) {
 		if !l.parked {
@@ -636,12 +637,16 @@ func (l *listener) finish(session context.Context, t *turn) error {
 func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 	var list []rules.RefusedSignal
 	at := map[string]int{}
-	if l.submitted != nil && !l.contradicted && !reflect.DeepEqual(said.Exit, l.submitted.signal) && said.Name != signalbox.NameUnknown {
-		list = append(list, rules.RefusedSignal{Signal: signalbox.NameExit, Reason: signalbox.ReasonSuperseded, Times: 1,
-			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", l.submitted.signal.ExitReason)})
+	if s := l.submitted; s != nil && !l.contradicted && said.Name != signalbox.NameUnknown &&
+		!reflect.DeepEqual(said.Exit, s.signal) {
+		list = append(list, rules.RefusedSignal{
+			Signal: signalbox.NameExit, Reason: signalbox.ReasonSuperseded, Times: 1,
+			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", s.signal.ExitReason),
+		})
 	}
 	for _, sig := range l.signals {
-		acts := sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict // when it is heard
+		// These act when they are heard.
+		acts := sig.Name == signalbox.NameCheckpoint || sig.Name == signalbox.NameFileConflict
 		switch sig.Refused {
 		case "", signalbox.ReasonDrift, signalbox.ReasonRateLimited, signalbox.ReasonInvalidField, signalbox.ReasonDuplicate:
 			continue
@@ -650,7 +655,8 @@ func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 				continue
 			}
 		case signalbox.ReasonSuperseded: // of verdicts, that is how agents correct themselves
-			if acts || (sig.Name == signalbox.NameExpertRequest) == (said.Name == signalbox.NameExpertRequest) {
+			const request = signalbox.NameExpertRequest
+			if acts || (sig.Name == request) == (said.Name == request) {
 				continue
 			}
 			sig.Detail = "another signal of the turn counts"

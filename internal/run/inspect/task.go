@@ -230,9 +230,10 @@ func reworks(w *rules.Work) (n int) {
 	if at == signalbox.PhaseBlocked {
 		at = w.BlockedFrom
 	}
-	isFinding := func(f rules.Finding) bool { return started > 0 && f.Seq > started }
-	if at == signalbox.PhaseImplementation && sentBack(math.MaxUint64) ||
-		at == signalbox.PhaseCompleted && w.Task != nil && slices.ContainsFunc(w.Task.Findings, isFinding) { // the human ended it instead
+	isNew := func(f rules.Finding) bool { return started > 0 && f.Seq > started }
+	endedInstead := at == signalbox.PhaseCompleted && w.Task != nil && // by the human
+		slices.ContainsFunc(w.Task.Findings, isNew)
+	if at == signalbox.PhaseImplementation && sentBack(math.MaxUint64) || endedInstead {
 		n++
 	}
 	return n
