@@ -76,6 +76,32 @@ func TestCustomTemplate(t *testing.T) {
 	}
 }
 
+// A prompt offers an exit signal to those whose phase it ends, if exit signals are enabled and need no key.
+func TestPromptOffersExitSignals(t *testing.T) {
+	for _, test := range []struct {
+		settings string
+		role     signalbox.Role
+		exits    bool
+		want     string // the phase
+	}{
+		{"", signalbox.RoleDeveloper, true, "IMPLEMENTATION"},
+		{"", signalbox.RoleCritic, true, "REVIEW"},
+		{"", signalbox.RoleAuditor, true, "READY_FOR_MERGE"},
+		{"", signalbox.RoleDeveloper, false, ""},
+		{"keyed: true\n", signalbox.RoleDeveloper, true, ""},
+	} {
+		s := set(t, scene{plan: task("T1"), settings: test.settings})
+		text, err := Prompt(t.Context(), s.box, "main", test.role, "T1", test.exits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offers := strings.Contains(string(text), `"phase_completed":"`+test.want+`","exit_reason":"completed"}`)
+		if offers != (test.want != "") || strings.Contains(string(text), "exit signal") != offers {
+			t.Errorf("%+v: the prompt is\n%s", test, text)
+		}
+	}
+}
+
 func TestPrompt(t *testing.T) {
 	s := set(t, scene{plan: task("T1", "**Notes**: SQL"), settings: "experts: [{name: database, keywords: [sql]}]\n"})
 	text, err := Prompt(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)
