@@ -3,6 +3,7 @@ package crew
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,15 +91,18 @@ func TestPromptOffersExitSignals(t *testing.T) {
 		{"", signalbox.RoleDeveloper, false, ""},
 		{"keyed: true\n", signalbox.RoleDeveloper, true, ""},
 	} {
-		s := set(t, scene{plan: task("T1"), settings: test.settings})
-		text, err := Prompt(t.Context(), s.box, "main", test.role, "T1", test.exits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		offers := strings.Contains(string(text), `"phase_completed":"`+test.want+`","exit_reason":"completed"}`)
-		if offers != (test.want != "") || strings.Contains(string(text), "exit signal") != offers {
-			t.Errorf("%+v: the prompt is\n%s", test, text)
-		}
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			s := set(t, scene{plan: task("T1"), settings: test.settings})
+			text, err := Prompt(t.Context(), s.box, "main", test.role, "T1", test.exits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			form := `"phase_completed":"` + test.want + `","exit_reason":"completed"}`
+			offers := strings.Contains(string(text), form)
+			if offers != (test.want != "") || strings.Contains(string(text), "exit signal") != offers {
+				t.Errorf("the prompt is\n%s", text)
+			}
+		})
 	}
 }
 
