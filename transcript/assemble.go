@@ -2,6 +2,7 @@ package transcript
 
 import (
 	"bytes"
+	"strings"
 
 	"signalbox/transcript/internal/lines"
 )
@@ -173,16 +174,27 @@ func hasTag(line []byte) bool {
 			return false
 		}
 		line = line[i+1:]
-		name := line
-		if len(name) > 0 && name[0] == '/' {
-			name = name[1:]
-		}
-		if len(name) < 2 {
-			continue
-		}
-		switch [2]byte{name[0] | 0x20, name[1] | 0x20} {
-		case [2]byte{'s', 'i'}, [2]byte{'s', 'c'}, [2]byte{'t', 'h'}, [2]byte{'r', 'e'}:
+		if len(line) >= 2 && line[0]|0x20 == 's' && line[1]|0x20 == 'i' || startsThinkingTag(line) {
 			return true
 		}
 	}
+}
+
+// startsThinkingTag reports whether the text after a bracket is that of a tag which starts or ends thinking.
+func startsThinkingTag(b []byte) bool {
+	if len(b) > 0 && b[0] == '/' {
+		b = b[1:]
+	}
+	name := ""
+	if len(b) > 0 {
+		switch b[0] | 0x20 {
+		case 't':
+			name = "think" // thinking, too
+		case 'r':
+			name = "reasoning"
+		case 's':
+			name = "scratchpad"
+		}
+	}
+	return name != "" && len(b) >= len(name) && strings.EqualFold(string(b[:len(name)]), name)
 }

@@ -12,9 +12,9 @@ import (
 
 var lineStarts = []string{"READY_FOR_REVIEW", "ready for review", "FILE CONFLICT", "file-conflict", "CHECKPOINT", "Expert_Request", "```", "~~~", "---DELEGATION",
 	"{", "-", "*", "**", "1.", "12)", "123.", "1234.", "2026-01-01", ">", "#", " ", "  ", "    ", "        ", "\t", "\"", "(", "[", "🚦", "é", "x", "if a {", "\x00",
-	"\xff", "_", "`", "DELE", "read", "task", "", "\r", "<", "<si", "<SIGNAL", "<s", "a<b", "return x", "<think>", "</THINK", "<re", "</sc"}
+	"\xff", "_", "`", "DELE", "read", "task", "", "\r", "<", "<si", "<SIGNAL", "<s", "a<b", "return x", "<think>", "</THINK", "<re", "</sc", "<reasoning", "</Scratchpad"}
 
-var tagStart = regexp.MustCompile(`(?i)</?(si|sc|th|re)`)
+var tagStart = regexp.MustCompile(`(?i)<si|</?(think|reasoning|scratchpad)`)
 
 func drawLine(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(lineStarts), 0, 12).Draw(t, "parts"), "")
