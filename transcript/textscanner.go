@@ -47,6 +47,7 @@ type textScanner struct {
 
 	firstTurn *signalbox.Signal // the turn signal that counts in this message
 	exitSeen  bool              // this turn has an exit signal outside fences
+	exitEnd   int64             // where the last valid one ended that was found in the part of a line, 0 if there is none
 }
 
 func newTextScanner(key string) *textScanner {
@@ -118,32 +119,37 @@ func (s *textScanner) startLine(line []byte, at int64, number int) {
 		s.exits.end(s.exitFound)
 		s.fencedTurns.end(s.fencedTurnFound)
 		s.fencedExit.closeFence()
-	case noBoundary:
-		if mayMatter && s.matchLine(line, at, number) {
-			return
-		}
 	}
-	s.textFollows(s.trailer.startLine(line, context))
+	context.alien = edge == delegationMarker || s.trailer.looking && hasTag(line)
+	if edge != noBoundary || !mayMatter {
+		s.textFollows(s.trailer.startLine(line, context))
+		return
+	}
+	s.matchLine(line, context)
 }
 
-// matchLine adds the line's signal, if it is one or almost one. It reports whether the trailer heard it.
-func (s *textScanner) matchLine(line []byte, at int64, number int) (heard bool) {
-	refused := s.region.refusal()
+// matchLine adds the line's signal, if it is one or almost one.
+func (s *textScanner) matchLine(line []byte, context lineContext) {
+	at, refused := context.at, s.region.refusal()
 	sig, ok := lineSignal(line, s.key, refused)
 	if !ok && refused == "" && len(line) <= maxLine && !s.queue.refusedFull() {
 		sig, ok = nearMissSignal(line, s.key)
 	}
-	if !ok {
-		return false
+	context.alien = context.alien || ok && !context.fenced
+	if ok && sig.Taken() && s.trailer.turnOver {
+		s.trailer.looking = false // Resolve sees it
 	}
-	sig.Offset, sig.Line = at, number
+	s.textFollows(s.trailer.startLine(line, context))
+	if !ok {
+		return
+	}
+	sig.Offset, sig.Line = at, context.number
 	if sig.Taken() {
-		heard = s.trailer.heard(&sig)
+		s.trailer.heard(&sig)
 	}
 	if s.add(sig, at+int64(len(lines.TrimEnd(line)))) && sig.Taken() {
 		s.queue.openBody(at, at+int64(len(line))+1)
 	}
-	return heard
 }
 
 // lineBytes implements lineHandler.
@@ -160,7 +166,11 @@ func (s *textScanner) lineBytes(part []byte, at int64, number int) {
 	for len(part) > 0 {
 		refused, closes := s.region.textRefusal(), s.region.thoughts.closes
 		n := s.region.advanceIn(part)
+		s.exitEnd = 0
 		s.findBlocks(part[:n], at, number, refused)
+		if s.exitEnd > at {
+			s.textFollows(s.exitEnd, number, s.trailer.lineBytes(part[s.exitEnd-at:n]))
+		}
 		part, at = part[n:], at+int64(n)
 		if s.region.thoughts.closes > closes {
 			s.queue.add(thoughtBefore(at, number))
@@ -281,7 +291,7 @@ func (s *textScanner) barrier() int64 {
 		barrier = min(barrier, s.fencedExit.object.at)
 	}
 	if s.trailer.looking && !s.trailer.turnOver {
-		barrier = min(barrier, s.trailer.verdict)
+		barrier = min(barrier, s.trailer.first())
 	}
 	return barrier
 }
@@ -331,7 +341,10 @@ func (s *textScanner) exitFound(o exitObject) {
 	default:
 		s.exitSeen = s.exitSeen || o.refused == ""
 		sig := exitSignal(o, s.key)
-		s.trailer.heardExit(&sig)
+		if sig.Taken() {
+			s.trailer.heardExit(&sig, o.at)
+			s.exitEnd = o.end()
+		}
 		s.add(sig, o.end())
 	}
 }
@@ -363,7 +376,7 @@ func (s *textScanner) acceptFencedExit() {
 	}
 	sig, end := exitSignal(s.fencedExit.object, s.key), s.fencedExit.object.end()
 	if sig.Taken() {
-		s.trailer.heardExit(&sig)
+		s.trailer.heardExit(&sig, s.fencedExit.fenceStart)
 		s.queue.closeBody(s.fencedExit.fenceStart)
 	}
 	s.fencedExit = fencedExit{}
@@ -412,8 +425,9 @@ func (s *textScanner) EndMessage() {
 	s.fencedTurns.end(s.fencedTurnFound)
 	if s.region.inFence() {
 		s.refuseFencedExit()
+		s.textFollows(s.lines.offset, s.lines.number, s.trailer.endInFence())
 	}
-	s.region = region{}
+	s.region = region{thoughts: s.region.thoughts}
 	s.trailer.endBody()
 	s.firstTurn = nil
 	s.forgetSkipped(s.lines.offset)
@@ -431,6 +445,7 @@ func (s *textScanner) EndTurn() {
 	s.exitSeen = false
 	s.textFollows(s.trailer.decide())
 	s.trailer.turnOver = true
+	s.region = region{}
 }
 
 // textFollows notes that text follows the last verdict, if it was found.
@@ -440,7 +455,8 @@ func (s *textScanner) textFollows(at int64, number int, found bool) {
 	case s.trailer.turnOver:
 		s.queue.add(textAfter(at, number))
 	default:
-		s.queue.markFollowed(s.trailer.verdict)
+		s.queue.markFollowed(s.trailer.line)
+		s.queue.markFollowed(s.trailer.exit)
 	}
 }
 

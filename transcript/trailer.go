@@ -9,18 +9,19 @@ import (
 	"signalbox/transcript/internal/payload"
 )
 
-// trailer looks for text after the last verdict that passes work. An agent that continues to write may take the
-// verdict back, so such a verdict must be the last thing that a reviewer writes. Its labelled fields belong to
-// it, and so does an exit signal.
+// trailer looks for text after verdicts that pass work. An agent that continues to write may take a verdict
+// back, so such a verdict must be the last thing that a reviewer writes. Its labelled fields belong to it, and
+// so does an exit signal.
 type trailer struct {
-	looking bool  // for text after a verdict
-	verdict int64 // its offset
-	// turnOver means that the turn of the verdict has ended, so that the verdict has been reported. Until
-	// then it waits for what follows.
+	looking bool // for text after a verdict
+	// line and exit are the offsets of the verdicts that nothing has followed so far, -1 if there is none.
+	line, exit int64
+	// turnOver means that the turn of the verdicts has ended, so that they have been reported. Until then
+	// they wait for what follows.
 	turnOver bool
 	fields   payload.Labelled
 	bodyOver bool // no more fields can follow
-	blank    bool // what the line has so far
+	blank    bool // what the line has so far, or has after an exit signal
 
 	// undecided is where text starts that may be an exit signal, or the fence around one; 0 if there is none.
 	undecided     int64
@@ -44,24 +45,27 @@ func mustBeLast(s *signalbox.Signal) bool {
 	return false
 }
 
-// heard takes an accepted line signal and reports whether it is a verdict about the same as the last one, so
-// that its line is not text.
-func (t *trailer) heard(s *signalbox.Signal) bool {
-	row, _ := signalbox.LineSignalNamed(s.Name)
-	switch row.Family {
-	case signalbox.FamilyReview, signalbox.FamilyAudit, signalbox.FamilyHealth, signalbox.FamilyEvery:
-		*t = trailer{verdict: s.Offset, looking: mustBeLast(s) && s.Title == ""}
-		s.Followed = mustBeLast(s) && s.Title != ""
-		return true
+// heard takes an accepted line signal, whose line startLine has taken as text after what came before.
+func (t *trailer) heard(s *signalbox.Signal) {
+	if !mustBeLast(s) {
+		return
 	}
-	return false
+	*t = trailer{line: s.Offset, exit: -1, looking: s.Title == ""}
+	s.Followed = s.Title != ""
 }
 
-// heardExit takes an exit signal, valid or not. It is not text.
-func (t *trailer) heardExit(s *signalbox.Signal) {
-	t.undecided, t.bodyOver = 0, true
-	if !t.looking && s.Taken() && mustBeLast(s) {
-		*t = trailer{looking: true, verdict: s.Offset, bodyOver: true}
+// heardExit takes a valid exit signal that starts at an offset, or whose fence does. It is not text.
+func (t *trailer) heardExit(s *signalbox.Signal, from int64) {
+	if t.undecided == from {
+		t.undecided = 0
+	}
+	t.bodyOver, t.blank = true, true
+	switch {
+	case !mustBeLast(s):
+	case !t.looking:
+		*t = trailer{line: -1, exit: s.Offset, looking: true, bodyOver: true, blank: true}
+	default:
+		t.exit = s.Offset
 	}
 }
 
@@ -72,6 +76,7 @@ type lineContext struct {
 	fenced     bool // it is in a fence, or limits one
 	fenceOpens bool
 	inExit     bool // the text before it may be the start of an exit signal
+	alien      bool // it has what no field has: a tag, or something that resembles a signal
 }
 
 // startLine takes the start of a line. It returns where text after the verdict is, if there is any.
@@ -86,12 +91,13 @@ func (t *trailer) startLine(line []byte, c lineContext) (at int64, number int, f
 	}
 	line = line[:min(len(line), decidingPrefix)] // the rest may not be here yet
 	t.blank = !c.fenced && lines.Blank(line)
+	field := !t.bodyOver && !c.alien
 	switch {
 	case t.blank && len(line) == decidingPrefix: // lineBytes tells
 	case t.blank:
 		t.fields.Take("")
-	case !t.bodyOver && c.fenced && t.fields.TakeFenced():
-	case !t.bodyOver && !c.fenced && t.fields.Take(string(line)):
+	case field && c.fenced && t.fields.TakeFenced():
+	case field && !c.fenced && t.fields.Take(string(line)):
 	case c.fenceOpens || !c.fenced && line[0] == '{':
 		t.undecided, t.undecidedLine = c.at, c.number
 	default:
@@ -118,6 +124,22 @@ func (t *trailer) decide() (at int64, number int, found bool) {
 	return at, t.undecidedLine, found
 }
 
+// first returns the offset of the first verdict that is looked after.
+func (t *trailer) first() int64 {
+	if t.line < 0 || t.exit >= 0 && t.exit < t.line {
+		return t.exit
+	}
+	return t.line
+}
+
+// endInFence is called if a message ends in a fence. It reports whether that is text after a verdict: what is in
+// a fence without an end may be anything.
+func (t *trailer) endInFence() bool {
+	found := t.looking && t.undecided == 0
+	t.looking = t.looking && !found
+	return found
+}
+
 // endBody is called where the body of a signal ends: with its message, or when the agent uses a tool.
 func (t *trailer) endBody() { t.bodyOver = true }
 
@@ -127,10 +149,13 @@ func textAfter(at int64, line int) signalbox.Signal {
 		Detail: "a verdict that passes work counts only as the last thing of a turn"}
 }
 
-// isTakenBack reports whether text follows a verdict that must be the last thing of its turn.
+// isTakenBack reports whether text follows a verdict that must be the last thing of its turn. Another signal is
+// text, too, whoever may send it.
 func isTakenBack(won *signalbox.Signal, signals []signalbox.Signal) bool {
 	return mustBeLast(won) && (won.Followed || slices.ContainsFunc(signals, func(s signalbox.Signal) bool {
-		return s.Refused == signalbox.ReasonTextAfter && s.Dialect == "" && s.Offset > won.Offset
+		sent := s.Dialect == signalbox.DialectLine && (s.Taken() ||
+			s.Refused == signalbox.ReasonWrongWork || s.Refused == signalbox.ReasonOutOfRole)
+		return s.Offset > won.Offset && (sent || s.Refused == signalbox.ReasonTextAfter && s.Dialect == "")
 	}))
 }
 
