@@ -212,6 +212,32 @@ func TestVerdictBesideAnExpertRequest(t *testing.T) {
 	}
 }
 
+// If the program does not end, its turn has no passing verdict, so that the request counts.
+func TestRequestBesideAVerdictThatCannotCount(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "experts: [{name: database}]\n", script: `
+on developer T1 attempt 1:
+    say EXPERT_REQUEST
+    say Target Agent: database
+    say Context Snapshot: a query
+    say READY_FOR_REVIEW: T1
+    hang
+on expert *:
+    signal EXPERT_ADVICE: {task}
+        Summary: add an index
+on developer T1 attempt 2:
+    signal READY_FOR_REVIEW: {task}
+`})
+	s.run()
+	s.wantCompleted("T1")
+	only[rules.ExpertRequested](s, "")
+	if failed := all[rules.AgentFailed](s, "T1"); len(failed) != 0 {
+		t.Errorf("failed: %+v", failed)
+	}
+	if refused := only[rules.SignalRefused](s, "T1").Body; refused.Said != signalbox.NameReadyForReview {
+		t.Errorf("refused: %+v", refused)
+	}
+}
+
 func TestExpertUnsuccessful(t *testing.T) {
 	s := set(t, scene{
 		plan:     task("T1"),

@@ -33,12 +33,18 @@ func conflictingFiles(sig signalbox.Signal, dir string) (files []string) {
 		line = strings.TrimSpace(line)
 		item := strings.TrimLeft(line, "-*+ ")
 		names, exact := fileNames(item, dir)
-		if item == line && !exact { // a sentence
+		if !exact && (item == line || !isFileItem(item, names, dir)) { // a sentence
 			break
 		}
 		add(names)
 	}
 	return files
+}
+
+// isFileItem reports whether an item of a list begins with a file: it is one word, or its first word exists or looks like a path.
+func isFileItem(item string, names []string, dir string) bool {
+	return !strings.Contains(item, " ") || len(names) > 0 &&
+		(fileExists(names[0], dir) || strings.ContainsAny(names[0], "./"))
 }
 
 // fileNames returns the names of files in a text: quoted ones, existing ones, and between commas

@@ -250,7 +250,7 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 	}
 	exit := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.signal}
 	switch {
-	case said.Exit != nil, l.contradicted && said.Name != signalbox.NameUnknown:
+	case said.Exit != nil, said.Refused != "", l.contradicted && said.Name != signalbox.NameUnknown:
 		return said, nil
 	case said.Name != signalbox.NameUnknown:
 		both := transcript.Resolve([]signalbox.Signal{said, exit}, l.session.role, l.session.work)
@@ -277,6 +277,7 @@ func (l *listener) nearMiss(said signalbox.Signal) (near signalbox.Signal, ok bo
 	if near.Dialect == signalbox.DialectExit && !l.session.crew.opts.ExitSignals {
 		near.Refused, near.Detail = signalbox.ReasonUnknownType, transcript.ErrExitDisabled.Error()
 	}
+	near.Detail = ifMeant(near, near.Detail)
 	return l.localize(near), true
 }
 
@@ -616,6 +617,9 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	if l.objection != nil && t.signal.Passing() {
 		t.signal = *l.objection
 	}
+	if t.stoppedToWait && t.signal.Passing() && t.failure() != "" {
+		l.preferRequest(t)
+	}
 	t.advice = t.signal.Detail
 	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" && t.advice == "" &&
 		slices.ContainsFunc(l.signals, isProgress)
@@ -631,6 +635,24 @@ func (l *listener) finish(session context.Context, t *turn) error {
 		}
 	}
 	return nil
+}
+
+// preferRequest makes the request to an expert decide a turn that did not end, because the program was stopped so that the agent can wait. The
+// verdict beside the request cannot count. The caller holds mu.
+func (l *listener) preferRequest(t *turn) {
+	request := slices.IndexFunc(l.signals, func(sig signalbox.Signal) bool {
+		return sig.Name == signalbox.NameExpertRequest && sig.Refused == signalbox.ReasonSuperseded
+	})
+	if request < 0 {
+		return
+	}
+	for i := range l.signals {
+		if sig := &l.signals[i]; sig.Taken() && sig.Name == t.signal.Name {
+			sig.Refused = signalbox.ReasonSuperseded
+		}
+	}
+	l.signals[request].Refused = ""
+	t.signal, t.submitted = l.signals[request], nil
 }
 
 // refusals returns the signals that were refused, once for each name and reason. said decides the turn.

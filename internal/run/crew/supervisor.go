@@ -37,6 +37,7 @@ type supervisor struct {
 	lingerOver <-chan time.Time // when it fires, the program is ended, and that is not a failure
 	turn       int              // the turn after which the program lingers; 0 if it does not
 	lingered   bool             // the program was ended because it kept running after its turn
+	mustWait   bool             // the agent asked for something that it must wait for
 	gaveUp     bool             // the program was ended because it kept sending no valid signal
 	limit      string           // the limit that the program exceeded, for people
 	tooLarge   <-chan struct{}  // closed when the program has written more than limits.tree
@@ -115,7 +116,7 @@ func (sup *supervisor) wait(ctx context.Context, remaining time.Duration) rules.
 			}
 		case <-sup.listener.mustPark: // the agent must wait, and a program cannot
 			sup.program.CloseInput()
-			sup.lingerOver, sup.turn = time.After(sup.session.crew.opts.delays.park), 0
+			sup.lingerOver, sup.turn, sup.mustWait = time.After(sup.session.crew.opts.delays.park), 0, true
 		case <-sup.lingerOver:
 			if !sup.hasContinued() {
 				sup.lingered = sup.turn > 0 || sup.listener.hasEnded()

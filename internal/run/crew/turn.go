@@ -46,6 +46,8 @@ type turn struct {
 	lingered bool
 	// progressed reports that the turn only has signals that acted while it ran.
 	progressed bool
+	// stoppedToWait reports that the program was to end because the agent must wait for what it asked for.
+	stoppedToWait bool
 	// gaveUp reports that the program was ended because it kept sending no valid signal.
 	gaveUp bool
 	limit  string    // the limit that it exceeded, for people
@@ -230,7 +232,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 	contained.WatchLogins(measuring)
 	sup.meter = &meter{session: s, listener: l, prompt: len(values.Prompt), model: values.Model, thread: s.workItem().Task.Thread, env: spec.Env, contained: contained, began: began}
 	t := &turn{listener: l, cause: sup.wait(ctx, remaining)}
-	t.gaveUp, t.limit, t.cap = sup.gaveUp, sup.limit, sup.cap
+	t.gaveUp, t.limit, t.cap, t.stoppedToWait = sup.gaveUp, sup.limit, sup.cap, sup.mustWait
 	t.exit = running.Wait()
 	t.loginRefused = s.renewLogins(contained)
 	if sup.exceeded {

@@ -160,7 +160,7 @@ on critic T1 attempt 1:
     say </think>
     say I cannot approve it.
 on critic T1 attempt 2:
-    expect "inside what you think"
+    expect "Write the signal that you mean after it."
     signal REVIEW_PASSED: {task}
 `})
 	s.run()
