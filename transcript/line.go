@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -399,17 +398,21 @@ const sendBare = ": send the line bare, at column 0: "
 const keyHint = " key:<key>"
 
 // missingArgument says what belongs where a near miss has no argument.
-var missingArgument = map[signalbox.Argument]string{signalbox.TaskArgument: "and the id of the task",
-	signalbox.NameArgument: "and the name of the expert", signalbox.PathArgument: "and the path of the file"}
+var missingArgument = map[signalbox.Argument]string{
+	signalbox.NameArgument: "the name of the expert", signalbox.PathArgument: "the path of the file"}
 
 // detail returns how the line differs from a signal, and the line to send instead.
 func (m nearMiss) detail(key string) string {
-	line := m.row.Text
-	if m.row.Argument != signalbox.NoArgument {
-		arg := cmp.Or(lines.Valid(m.argument), missingArgument[m.row.Argument])
-		if len(m.argument) > 0 && strings.ContainsFunc(arg, unicode.IsSpace) {
-			arg = `"` + arg + `"`
-		}
+	line, arg := m.row.Text, lines.Valid(m.argument)
+	switch {
+	case m.row.Argument == signalbox.NoArgument:
+	case arg == "" && m.row.Argument == signalbox.TaskArgument: // nameWork replaces it
+		line += ": and the id of the task"
+	case arg == "": // in words that are no signal
+		line += ", a colon and " + missingArgument[m.row.Argument]
+	case strings.ContainsFunc(arg, unicode.IsSpace):
+		line += `: "` + arg + `"`
+	default:
 		line += ": " + arg
 	}
 	if key != "" {

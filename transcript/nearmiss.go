@@ -21,6 +21,13 @@ import (
 // near misses, because too much ordinary text mentions signals.
 func (s *Scanner) NearMiss(role signalbox.Role, work string) (signalbox.Signal, bool) {
 	_, tail := s.Excerpt()
+	if s.text.region.isThinking() {
+		return signalbox.Signal{}, false
+	}
+	// What comes before the end of what the agent thought is not advised, also if it was said.
+	if said := s.text.lines.offset - s.text.thoughtUntil; s.text.thoughtUntil > 0 && said < int64(len(tail)) {
+		tail = strings.Repeat(" ", len(tail)-int(said)) + tail[len(tail)-int(said):]
+	}
 	f := nearMissFinder{role: role, work: work, key: s.text.key}
 	sig, ok := f.find([]byte(tail))
 	if ok {
@@ -47,13 +54,8 @@ func (f *nearMissFinder) find(text []byte) (last signalbox.Signal, found bool) {
 		}
 		start := at
 		at += len(line)
-		r.thoughts.startLine()
 		end := r.advance(bytes.TrimSuffix(line, []byte("\n"))) != noBoundary
-		refused := r.refusal()
-		for rest := line; len(rest) > 0; {
-			rest = rest[r.advanceIn(rest):]
-		}
-		switch {
+		switch refused := r.refusal(); {
 		case refused != "" && refused != signalbox.ReasonFenced:
 			clear(line) // so that there is no exit signal in it
 		case end:

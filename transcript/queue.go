@@ -90,10 +90,11 @@ func (q *signalQueue) add(sig signalbox.Signal) bool {
 	return true
 }
 
-// drop counts signals that could have decided the turn: accepted ones, and broken exit signals, which make others
-// ambiguous.
+// drop counts signals that could have decided the turn: accepted ones, broken exit signals, which make others
+// ambiguous, and remarks that take signals back.
 func (q *signalQueue) drop(sig *signalbox.Signal) {
-	if sig.Taken() || sig.Dialect == signalbox.DialectExit {
+	takesBack := sig.Dialect == "" && (sig.Refused == signalbox.ReasonTextAfter || sig.Refused == signalbox.ReasonThinking)
+	if sig.Taken() || sig.Dialect == signalbox.DialectExit || takesBack {
 		q.dropped++
 	}
 }

@@ -47,7 +47,9 @@ type textScanner struct {
 
 	firstTurn *signalbox.Signal // the turn signal that counts in this message
 	exitSeen  bool              // this turn has an exit signal outside fences
-	exitEnd   int64             // where the last valid one ended that was found in the part of a line, 0 if there is none
+	// thoughtUntil is where the last text ended that the agent thought, 0 if there is none.
+	thoughtUntil int64
+	exitEnd      int64 // where the last valid one ended that was found in the part of a line, 0 if there is none
 }
 
 func newTextScanner(key string) *textScanner {
@@ -166,6 +168,9 @@ func (s *textScanner) lineBytes(part []byte, at int64, number int) {
 	for len(part) > 0 {
 		refused, closes := s.region.textRefusal(), s.region.thoughts.closes
 		n := s.region.advanceIn(part)
+		if refused == signalbox.ReasonThinking || s.region.thoughts.closes > closes {
+			s.thoughtUntil = at + int64(n)
+		}
 		s.exitEnd = 0
 		s.findBlocks(part[:n], at, number, refused)
 		if s.exitEnd > at {
