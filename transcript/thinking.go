@@ -15,7 +15,8 @@ var thinkingTags = []string{"think", "thinking", "reasoning", "scratchpad"}
 // thinking finds out which part of a text is inside such elements. Elements may be nested, and one that
 // is not closed extends to the end of the message.
 //
-// A tag directly after a quotation mark or a backquote is a tag that the agent mentions.
+// A tag in inline code, or directly after a quotation mark, an opening bracket or a mark of emphasis, is one
+// that the agent mentions.
 type thinking struct {
 	depth int
 	// closes is how many tags closed an element that was not open: some servers of models keep the
@@ -25,11 +26,12 @@ type thinking struct {
 	tag     [len("</scratchpad")]byte // what the text has of a tag, up to the end of its name
 	length  int                       // of tag
 	before  byte                      // the last byte before tag, or before the text that follows
-	mention bool                      // before is a quotation mark
+	mention bool                      // the tag is only mentioned
+	ticks   int                       // how many backquotes the line has had
 }
 
 // startLine is called at the start of each line. No name of a tag continues in the next line.
-func (t *thinking) startLine() { t.length, t.before = 0, '\n' }
+func (t *thinking) startLine() { t.length, t.before, t.ticks = 0, '\n', 0 }
 
 // advance takes a part of a line, up to where an element starts or ends, and returns how much it took.
 func (t *thinking) advance(part []byte) int {
@@ -39,13 +41,15 @@ func (t *thinking) advance(part []byte) int {
 			n := bytes.IndexByte(part[i:], '<')
 			if n < 0 {
 				t.before = part[len(part)-1]
+				t.ticks += bytes.Count(part[i:], []byte{'`'})
 				return len(part)
 			}
 			if n > 0 {
 				t.before = part[i+n-1]
+				t.ticks += bytes.Count(part[i:i+n], []byte{'`'})
 			}
 			i += n
-			t.mention = strings.IndexByte("\"'`", t.before) >= 0
+			t.mention = t.ticks%2 == 1 || strings.IndexByte("\"'`*([", t.before) >= 0
 			t.tag[0], t.length = '<', 1
 			continue
 		}
@@ -78,7 +82,9 @@ func (t *thinking) takeTag(c byte) {
 	case complete && !closing && strings.IndexByte(" \t\r\n>", c) >= 0:
 		t.depth++
 	}
-	t.length, t.before = 0, c
+	if t.length, t.before = 0, c; c == '`' {
+		t.ticks++
+	}
 	if c == '<' { // the start of another tag, after a letter or a bracket
 		t.mention, t.length = false, 1
 	}
