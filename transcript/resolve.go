@@ -93,8 +93,8 @@ func Authorize(s *signalbox.Signal, role signalbox.Role, work string) {
 }
 
 // lineCandidate returns the index of the line signal that wins over the others, or -1. Of each family the last signal
-// counts, and of the families the first in table order. Next to an exit signal only verdicts count, because urgent
-// signals have acted already.
+// counts, and of the families the first in table order. Next to an exit signal only verdicts count: it ends the
+// turn, and urgent signals only interrupt one.
 func lineCandidate(signals []signalbox.Signal, verdictsOnly bool) int {
 	last := map[string]int{}
 	for i, s := range signals {
