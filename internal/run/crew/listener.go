@@ -430,11 +430,11 @@ func (l *listener) hasVerdict() bool {
 	return resolve(slices.Clone(l.signals), l.session.role, l.session.work).Name != signalbox.NameUnknown
 }
 
-// progressed reports whether the last turn that ended reported progress or asked for a file.
-func (l *listener) progressed() bool {
+// progressedIn reports whether the agent reported progress or asked for a file in a turn, and not since.
+func (l *listener) progressedIn(turn int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.progressTurn > 0 && l.progressTurn == l.turns
+	return l.turns > 0 && l.progressTurn == turn
 }
 
 // turn returns the number of the last turn that ended, from 1.

@@ -233,11 +233,12 @@ const finishTime = 10 * time.Second
 // one; otherwise the program gets a little time to end.
 func (sup *supervisor) handleTurnEnd(ctx context.Context) rules.FailCause {
 	if sup.listener.interactive {
+		turn := sup.listener.turn() // first: another turn may end meanwhile, which is handled next
 		valid, tried, fields := sup.listener.verdict()
-		if !valid && !tried && sup.listener.turn() <= sup.checkpointTurn {
+		if !valid && !tried && turn <= sup.checkpointTurn {
 			return "" // the turn that was asked about, or that of the checkpoint: the agent has not read the request for its signal yet
 		}
-		if !valid && !tried && sup.listener.progressed() && sup.session.mayContinue() {
+		if !valid && !tried && sup.listener.progressedIn(turn) && sup.session.mayContinue() {
 			sup.program.WriteLine(continueLine + sup.signalLines())
 			return ""
 		}
