@@ -27,10 +27,11 @@ const (
 
 // passingLabels are the labels that a verdict which passes work may have. Under noneLabels it has nothing.
 var (
-	passingLabels = []string{"Summary", "Files Reviewed", "Quality Assessment", "Requirements Verification",
+	passingLabels = []string{"Summary", "Files Reviewed", "Quality Assessment", "Issues Found", "Priority",
+		"Files Modified", "Tests Written", "Edge Cases", "Requirements Verification",
 		"Passing Criteria", "Pre-existing Failures", "Verification Results", "Environment Verification Matrix",
 		"Environments Tested", "Expert Consultation", "Confidence", "Assumptions", "Command", "Output"}
-	noneLabels = []string{"Issues Found", "Required Fixes", "Failed Criteria", "Failed Checks", "Blockers"}
+	noneLabels = []string{"Required Fixes", "Failed Criteria", "Failed Checks", "Blockers"}
 	nothing    = []string{"none", "no", "nothing", "n/a", "-", "0"}
 )
 
