@@ -148,11 +148,11 @@ func misbehave(part string) (started int) {
 // killParents tries to kill what started this process, and signalbox.
 func killParents() {
 	coordinator := readLayout().Coordinator
+	unix.Kill(coordinator, unix.SIGKILL) // first: this process ends with its parent
 	for pid := os.Getppid(); pid > 0 && pid != coordinator; pid = parentOf(pid) {
 		unix.Kill(pid, unix.SIGSTOP)
 		unix.Kill(pid, unix.SIGKILL)
 	}
-	unix.Kill(coordinator, unix.SIGKILL)
 }
 
 // attackTo makes all attempts and writes the outcomes to a file, which appears when it is complete.
