@@ -39,10 +39,10 @@ var none = []string{}
 // groups runs from the vocabulary up to the program: a group imports only groups listed before it.
 var groups = []group{
 	{"vocabulary", []string{"."}, none, none},
-	{"transcript", []string{"transcript"}, []string{"vocabulary"}, none},
+	{"text", []string{"internal/lazy", "internal/text"}, none, none},
+	{"transcript", []string{"transcript"}, []string{"vocabulary", "text"}, none},
 	{"ledger", []string{"ledger"}, []string{"vocabulary"}, []string{"golang.org/x/mod"}},
 	{"brief", []string{"brief"}, []string{"vocabulary"}, none},
-	{"text", []string{"internal/text"}, none, none},
 	{"shared", []string{"internal/config", "internal/durable", "internal/git", "internal/picture", "internal/process", "internal/sandbox", "internal/team"}, []string{"vocabulary", "text"}, nil},
 	// Listed as an import of no group: only tests and the packages of testSupport import it.
 	{"testkit", []string{"internal/testkit"}, none, nil},
@@ -149,6 +149,35 @@ func TestPackageComments(t *testing.T) {
 }
 
 // TestPropertiesAreSeeded checks that all property tests run through property.Check, which gives them fixed seeds.
+// TestLazyExpressions checks the regular expressions that are compiled only when they are first used.
+func TestLazyExpressions(t *testing.T) {
+	checked := 0
+	for _, s := range moduleSources(t) {
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 1 {
+				return true
+			}
+			literal, constant := call.Args[0].(*ast.BasicLit)
+			if called, ok := call.Fun.(*ast.SelectorExpr); !ok || !constant || called.Sel.Name != "Regexp" {
+				return true
+			}
+			expression, err := strconv.Unquote(literal.Value)
+			if err == nil {
+				_, err = regexp.Compile(expression)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", s.path, err)
+			}
+			checked++
+			return true
+		})
+	}
+	if checked < 50 {
+		t.Errorf("found only %d expressions", checked)
+	}
+}
+
 func TestPropertiesAreSeeded(t *testing.T) {
 	report(t, seedFaults(moduleSources(t)))
 }

@@ -3,10 +3,11 @@ package transcript
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"signalbox/internal/lazy"
 
 	"signalbox"
 )
@@ -119,7 +120,7 @@ func (f *nearMissFinder) match(line []byte, why string) (nearMiss, bool) {
 			found.why = "in a table"
 		case bytes.IndexByte(line, escape) >= 0:
 			found.why = "colour codes in it"
-		case tags.Match(line):
+		case tags().Match(line):
 			found.why = "tags around it"
 		}
 	}
@@ -128,15 +129,15 @@ func (f *nearMissFinder) match(line []byte, why string) (nearMiss, bool) {
 
 // Text that agents and terminals put around a signal.
 var (
-	escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[^\[\]])`)
-	tags    = regexp.MustCompile(`</?[A-Za-z][^<>_]*>`) // an underscore may belong to a signal
-	words   = regexp.MustCompile(`[\pL\pN_]+`)
+	escapes = lazy.Regexp(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[^\[\]])`)
+	tags    = lazy.Regexp(`</?[A-Za-z][^<>_]*>`) // an underscore may belong to a signal
+	words   = lazy.Regexp(`[\pL\pN_]+`)
 )
 
 // cleanText returns a line without colour codes, tags and invisible characters, and with ASCII
 // characters for those that look like them.
 func cleanText(line string) string {
-	line = tags.ReplaceAllString(escapes.ReplaceAllString(line, ""), " ")
+	line = tags().ReplaceAllString(escapes().ReplaceAllString(line, ""), " ")
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case '！' <= r && r <= '～':
@@ -175,7 +176,7 @@ func (f *nearMissFinder) matchText(text string) (nearMiss, bool) {
 // id of the work or the end of the text must follow, unless the signal is a whole line. If the
 // text names several signals, it speaks about them.
 func (f *nearMissFinder) matchInside(text string) (found nearMiss, ok bool) {
-	for _, at := range words.FindAllStringIndex(text, -1) {
+	for _, at := range words().FindAllStringIndex(text, -1) {
 		name := strings.Trim(strings.TrimSuffix(text[at[0]:at[1]], "_"+f.work), "_")
 		if !strings.Contains(name, "_") || name != strings.ToUpper(name) {
 			continue

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +33,25 @@ func TestEveryCommandHasHelp(t *testing.T) {
 		_, examples, _ := strings.Cut(stdout.String(), "\nExamples:\n")
 		if !strings.HasPrefix(stdout.String(), "Usage: signalbox "+path) || !strings.Contains(examples, "signalbox "+path) {
 			t.Errorf("%s --help:\n%s", path, stdout)
+		}
+	}
+}
+
+// TestGrammar checks that a command behaves the same when only its part of the grammar is built.
+func TestGrammar(t *testing.T) {
+	for field := range reflect.TypeFor[commands]().Fields() {
+		name := strings.ToLower(field.Name)
+		if field.Name == "ShowVersion" {
+			name = "--version"
+		}
+		part, all := reflect.TypeOf(grammar([]string{name})).Elem(), reflect.TypeFor[commands]()
+		if needsAll := slices.Contains(needAll, name); needsAll != (part == all) || !needsAll && part.NumField() > 2 {
+			t.Errorf("%s: %v", name, part)
+		}
+	}
+	for _, args := range [][]string{nil, {"--help"}, {"rnu"}, {"Run"}, {"--box", "x", "status"}, {"showversion"}} {
+		if g, ok := grammar(args).(*commands); !ok {
+			t.Errorf("%q: %T", args, g)
 		}
 	}
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"strconv"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/issues"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/text"
@@ -80,11 +80,11 @@ func (c *planImportCommand) read(p *program) ([]byte, error) {
 }
 
 // repository is OWNER/NAME, or HOST/OWNER/NAME.
-var repository = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_.-]*/){1,2}[A-Za-z0-9_.][A-Za-z0-9_.-]*$`)
+var repository = lazy.Regexp(`^([A-Za-z0-9][A-Za-z0-9_.-]*/){1,2}[A-Za-z0-9_.][A-Za-z0-9_.-]*$`)
 
 // runGH reads the issues with gh.
 func (c *planImportCommand) runGH() ([]byte, error) {
-	if !repository.MatchString(string(c.Repo)) {
+	if !repository().MatchString(string(c.Repo)) {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("'%s' is not a repository", c.Repo), Hint: "write OWNER/NAME"}
 	}
 	if c.Limit < 1 || c.Limit > issues.MaxIssues {

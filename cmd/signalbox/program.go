@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/brief"
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -117,6 +119,28 @@ Examples:
     signalbox answer Q-1 'two decimals'
     signalbox ledger verify`
 
+// grammar returns the part of commands that the arguments name: to build all of it takes longer than most commands, and
+// agents start many.
+func grammar(args []string) any {
+	if len(args) == 0 || slices.Contains(needAll, args[0]) {
+		return &commands{}
+	}
+	all := reflect.TypeFor[commands]()
+	version, _ := all.FieldByName("ShowVersion")
+	if args[0] == "--version" {
+		return reflect.New(reflect.StructOf([]reflect.StructField{version})).Interface()
+	}
+	for command := range all.Fields() {
+		if _, ok := command.Tag.Lookup("cmd"); ok && strings.ToLower(command.Name) == args[0] {
+			return reflect.New(reflect.StructOf([]reflect.StructField{command, version})).Interface()
+		}
+	}
+	return &commands{}
+}
+
+// needAll are the commands that show the other commands.
+var needAll = []string{"help", "completion", "manual"}
+
 // run executes the command line and returns the exit status.
 func (p *program) run() int {
 	escaper := text.NewEscaper(answer{p.stdout})
@@ -138,7 +162,7 @@ func (p *program) run() int {
 
 func (p *program) execute() error {
 	helpShown := false
-	parser, err := kong.New(&commands{},
+	parser, err := kong.New(grammar(p.args),
 		kong.Name("signalbox"),
 		kong.Description(description),
 		kong.Writers(p.out, p.stderr),
@@ -170,7 +194,7 @@ func usageError(err error, ctx *kong.Context) error {
 	if ctx != nil && ctx.Selected() != nil {
 		help = append(help, ctx.Selected().Path())
 	}
-	if parts := missingValue.FindStringSubmatch(err.Error()); parts != nil {
+	if parts := missingValue().FindStringSubmatch(err.Error()); parts != nil {
 		err = fmt.Errorf("%s needs a value", parts[1])
 	}
 	return &signalbox.Error{
@@ -181,7 +205,7 @@ func usageError(err error, ctx *kong.Context) error {
 }
 
 // missingValue matches kong's error for a flag at the end of the arguments whose value is missing.
-var missingValue = regexp.MustCompile(`^(--[a-z-]+): expected .* value but got "EOL"`)
+var missingValue = lazy.Regexp(`^(--[a-z-]+): expected .* value but got "EOL"`)
 
 // exitStatus returns the exit status for an error.
 func exitStatus(err error) int {

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // Cluster describes a database that the machines of a box run themselves. Only the box's own configuration may set it.
@@ -26,7 +27,7 @@ const DefaultSecretFile = "cluster.secret"
 func (c *Cluster) isSet() bool { return c.Node != "" || len(c.Nodes) > 0 }
 
 // nodeNames are the names that a node may have.
-var nodeNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+var nodeNames = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 func (c *Config) checkCluster(f *faults) {
 	if !c.Cluster.isSet() {
@@ -51,7 +52,7 @@ func (c *Config) checkCluster(f *faults) {
 	used := map[string]string{}
 	for _, name := range names {
 		at := at.field("nodes").field(name)
-		if !nodeNames.MatchString(name) {
+		if !nodeNames().MatchString(name) {
 			fail(at, "use letters, digits and hyphens, at most 63", "%q is not the name of a node", name)
 		}
 		host, text, err := net.SplitHostPort(c.Cluster.Nodes[name])

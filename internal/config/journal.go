@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/internal/lazy"
+
 	"signalbox"
 )
 
@@ -64,7 +66,7 @@ func readPlace(dir string) (*Config, error) {
 	if err != nil {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot read the configuration: %w", err), Hint: "check that it is a file that you may read"}
 	}
-	if !mayPlace.Match(comments.ReplaceAll(text, nil)) { // most boxes, without parsing
+	if !mayPlace().Match(comments().ReplaceAll(text, nil)) { // most boxes, without parsing
 		return Default(), nil
 	}
 	c := Default()
@@ -75,7 +77,7 @@ func readPlace(dir string) (*Config, error) {
 			own.add(fault)
 		}
 	}
-	if len(own) > 0 && !setsPlace.Match(text) { // the word is in a comment, or in a value
+	if len(own) > 0 && !setsPlace().Match(text) { // the word is in a comment, or in a value
 		return Default(), nil
 	}
 	c.fillJournal(places)
@@ -86,23 +88,23 @@ func readPlace(dir string) (*Config, error) {
 
 // mayPlace matches texts that may set where the ledger is, and setsPlace those that do so in block style.
 var (
-	mayPlace  = regexp.MustCompile(`journal|cluster`)
-	setsPlace = regexp.MustCompile(`(?m)^["']?(journal|cluster)["']?[ \t]*:.*$`)
+	mayPlace  = lazy.Regexp(`journal|cluster`)
+	setsPlace = lazy.Regexp(`(?m)^["']?(journal|cluster)["']?[ \t]*:.*$`)
 )
 
 // comments matches lines that are comments.
-var comments = regexp.MustCompile(`(?m)^[ \t]*#.*$`)
+var comments = lazy.Regexp(`(?m)^[ \t]*#.*$`)
 
 // setsJournal matches the setting in block style.
-var setsJournal = regexp.MustCompile(`(?m)^["']?journal["']?[ \t]*:.*$`)
+var setsJournal = lazy.Regexp(`(?m)^["']?journal["']?[ \t]*:.*$`)
 
 // templateJournal is the line of the template that shows the setting.
-var templateJournal = regexp.MustCompile(`(?m)^# journal:.*$`)
+var templateJournal = lazy.Regexp(`(?m)^# journal:.*$`)
 
 // SetJournal returns a configuration with another value of journal. It changes only that line.
 func SetJournal(text []byte, journal string) ([]byte, error) {
 	line := []byte(fmt.Sprintf("journal: %q", journal))
-	for _, known := range []*regexp.Regexp{setsJournal, templateJournal} {
+	for _, known := range []*regexp.Regexp{setsJournal(), templateJournal()} {
 		if found := known.FindIndex(text); found != nil {
 			return verifyJournal(bytes.Join([][]byte{text[:found[0]], line, text[found[1]:]}, nil), journal)
 		}
@@ -111,14 +113,14 @@ func SetJournal(text []byte, journal string) ([]byte, error) {
 }
 
 // setsCluster matches the setting cluster in block style, with its fields.
-var setsCluster = regexp.MustCompile(`(?m)^["']?cluster["']?[ \t]*:.*(\n([ \t]+.*|[ \t]*#.*)?$)*`)
+var setsCluster = lazy.Regexp(`(?m)^["']?cluster["']?[ \t]*:.*(\n([ \t]+.*|[ \t]*#.*)?$)*`)
 
 // WithoutJournal returns a configuration for a ledger in the folder of the box. Settings that say otherwise become comments.
 func WithoutJournal(text []byte) ([]byte, error) {
 	comment := func(lines []byte) []byte {
 		return bytes.TrimSuffix(regexp.MustCompile(`(?m)^`).ReplaceAll(lines, []byte("# ")), []byte("# "))
 	}
-	local := setsCluster.ReplaceAllFunc(setsJournal.ReplaceAllFunc(text, comment), comment)
+	local := setsCluster().ReplaceAllFunc(setsJournal().ReplaceAllFunc(text, comment), comment)
 	c, places, wrong := parse(local)
 	if err := places.locate(FileName, "", wrong); err != nil {
 		return nil, err

@@ -3,9 +3,10 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // NotifyEvent is something that the operator is notified of.
@@ -133,7 +134,7 @@ func (*Notify) needs(at settingPath, missing bool, name string, f *faults) {
 }
 
 // topics are the names that an ntfy server accepts.
-var topics = regexp.MustCompile(`^[-_A-Za-z0-9]{1,64}$`)
+var topics = lazy.Regexp(`^[-_A-Za-z0-9]{1,64}$`)
 
 func (n NotifyNtfy) check(f *faults) {
 	at := setting("notify", "ntfy")
@@ -151,7 +152,7 @@ func (n NotifyNtfy) check(f *faults) {
 		f.add(&settingError{at: at, fault: "needs url", hint: "write the address of the server, such as https://ntfy.sh; everybody who knows the topic can read it there"})
 	case n.Topic == "":
 		f.add(&settingError{at: at, fault: "needs topic", hint: "write a name that is hard to guess, unless the server needs a token"})
-	case !topics.MatchString(n.Topic):
+	case !topics().MatchString(n.Topic):
 		f.add(&settingError{at: at.field("topic"), fault: fmt.Sprintf("%q is not a topic", n.Topic), hint: "use at most 64 letters, digits, - and _"})
 	}
 }

@@ -3,10 +3,11 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"signalbox/internal/lazy"
 )
 
 // PortfolioFile is the name of a portfolio's configuration in its folder, and PositionsFile of its list of positions.
@@ -254,12 +255,12 @@ func oneOf(at settingPath, value string, known ...string) *settingError {
 }
 
 // option matches the OCC symbol of an option, in which spaces may follow the underlying ticker.
-var option = regexp.MustCompile(`^[A-Z0-9.]{1,6} *[0-9]{6}[CP][0-9]{8}$`)
+var option = lazy.Regexp(`^[A-Z0-9.]{1,6} *[0-9]{6}[CP][0-9]{8}$`)
 
 func checkTicker(at settingPath, ticker string) *settingError {
 	const most = 32 // the symbol of an option has up to 21
 	compact := ticker
-	if option.MatchString(ticker) {
+	if option().MatchString(ticker) {
 		compact = strings.ReplaceAll(ticker, " ", "")
 	}
 	wrong := strings.ContainsFunc(compact, func(r rune) bool {

@@ -7,11 +7,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/sandbox"
 )
 
@@ -58,7 +58,7 @@ func (n Network) Policy() (p sandbox.Network) {
 }
 
 // serverName matches names of hosts as programs look them up.
-var serverName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*)$`)
+var serverName = lazy.Regexp(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*)$`)
 
 // Server returns the server in base_url. ok is false if there is none, and if a program's network
 // cannot be limited to it, because its name is not ASCII or its address is one of a particular
@@ -74,7 +74,7 @@ func (a Agent) Server() (server sandbox.Server, ok bool) {
 		return sandbox.Server{}, false
 	}
 	address, noAddress := netip.ParseAddr(u.Hostname())
-	if address.Zone() != "" || noAddress != nil && !serverName.MatchString(u.Hostname()) {
+	if address.Zone() != "" || noAddress != nil && !serverName().MatchString(u.Hostname()) {
 		return sandbox.Server{}, false
 	}
 	return sandbox.Server{Scheme: u.Scheme, Host: u.Hostname(), Port: uint16(port)}, true

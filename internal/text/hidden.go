@@ -3,10 +3,11 @@ package text
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"signalbox/internal/lazy"
 )
 
 // DiffScan is a writer that reads a unified diff and finds the lines with characters that a reader
@@ -91,7 +92,7 @@ func (s *DiffScan) look(ended bool) {
 	}
 }
 
-var hunkHeader = regexp.MustCompile(`^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@`)
+var hunkHeader = lazy.Regexp(`^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@`)
 
 // begin finds out where in a file a line is.
 func (s *DiffScan) begin(line string) {
@@ -111,7 +112,7 @@ func (s *DiffScan) begin(line string) {
 		return
 	}
 	s.at = "its name"
-	if parts := hunkHeader.FindStringSubmatch(line); parts != nil {
+	if parts := hunkHeader().FindStringSubmatch(line); parts != nil {
 		count := func(s string) int {
 			if s == "" {
 				return 1

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/durable"
 	"signalbox/internal/git"
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 	"signalbox/ledger"
 )
@@ -166,7 +166,7 @@ func (d *doctor) firstLine(ctx context.Context, output []byte, err error) (strin
 // Package workspace needs this version of git.
 const gitMajor, gitMinor = 2, 39
 
-var gitVersion = regexp.MustCompile(`(\d+)\.(\d+)(\.\d+)*`)
+var gitVersion = lazy.Regexp(`(\d+)\.(\d+)(\.\d+)*`)
 
 func (d *doctor) checkGit(ctx context.Context) bool {
 	path, err := exec.LookPath("git")
@@ -175,7 +175,7 @@ func (d *doctor) checkGit(ctx context.Context) bool {
 		return false
 	}
 	line, err := d.run(ctx, path, "--version")
-	found := gitVersion.FindStringSubmatch(line)
+	found := gitVersion().FindStringSubmatch(line)
 	if err != nil || found == nil {
 		d.add(Problem, "git", "reinstall git", "%s --version does not print a version: %q %v", path, line, err)
 		return false

@@ -17,12 +17,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"sync"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/internal/oracle/toolbox"
 	"signalbox/internal/process"
 )
@@ -142,11 +142,11 @@ func Start(ctx context.Context, server Server, options *Options) (*Client, error
 	return c, nil
 }
 
-var serverName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,32}$`)
+var serverName = lazy.Regexp(`^[a-zA-Z0-9_-]{1,32}$`)
 
 func (s *Server) validate() error {
 	switch _, session := s.Env[process.SessionVariable]; {
-	case !serverName.MatchString(s.Name):
+	case !serverName().MatchString(s.Name):
 		return errors.New("its name must have 1 to 32 letters, digits, dashes and underscores")
 	case len(s.Command) == 0 && s.URL == "":
 		return errors.New("it needs a command or a url")

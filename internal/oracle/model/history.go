@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // history is a conversation in a form that both protocols accept: User and Assistant messages are not empty, neighbours of one role are
@@ -23,9 +24,9 @@ type history struct {
 }
 
 var (
-	toolName   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
-	callID     = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,40}$`)
-	notInNames = regexp.MustCompile(`[^a-zA-Z0-9_-]`)
+	toolName   = lazy.Regexp(`^[a-zA-Z0-9_-]{1,64}$`)
+	callID     = lazy.Regexp(`^[a-zA-Z0-9_-]{1,40}$`)
+	notInNames = lazy.Regexp(`[^a-zA-Z0-9_-]`)
 )
 
 // noResult is sent in place of a missing result.
@@ -53,7 +54,7 @@ func newHistory(req Request) (*history, error) {
 func (h *history) addTools(tools []ToolSpec) error {
 	names := map[string]bool{}
 	for _, t := range tools {
-		if !toolName.MatchString(t.Name) {
+		if !toolName().MatchString(t.Name) {
 			return fmt.Errorf("tool name %q is not valid: use 1 to 64 letters, digits, _ and -", t.Name)
 		}
 		if names[t.Name] {
@@ -158,7 +159,7 @@ func (h *history) cleanCalls(calls []Call) ([]Call, error) {
 		h.indexes[c.ID] = i
 		c.ID = h.uniqueID(c.ID, i)
 		// A model may call a tool that does not exist, by a name that its server would refuse.
-		c.Name = notInNames.ReplaceAllString(c.Name, "_")
+		c.Name = notInNames().ReplaceAllString(c.Name, "_")
 		c.Name = c.Name[:min(len(c.Name), 64)]
 		if c.Name == "" {
 			c.Name = "unnamed"
@@ -172,7 +173,7 @@ func (h *history) cleanCalls(calls []Call) ([]Call, error) {
 // uniqueID returns the id to send for the nth call of the next message. It is the original one if every server accepts that: some servers
 // invent long ids, or use the same ones in every turn. It depends only on the messages before, or servers could not cache them.
 func (h *history) uniqueID(id string, nth int) string {
-	for n := 0; !callID.MatchString(id) || h.ids[id]; n++ {
+	for n := 0; !callID().MatchString(id) || h.ids[id]; n++ {
 		id = fmt.Sprintf("call_%d_%d", len(h.messages), nth)
 		if n > 0 {
 			id = fmt.Sprintf("%s_%d", id, n)

@@ -2,11 +2,12 @@ package toolbox
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"unicode"
+
+	"signalbox/internal/lazy"
 )
 
 // secretNames are patterns for names of files and folders that usually hold passwords or keys. Tools never read them, because
@@ -104,7 +105,7 @@ func (p *patterns) match(name string) bool {
 }
 
 // backupMark matches what editors, people and programs add to the name of a copy.
-var backupMark = regexp.MustCompile(`^(\.#|\._|#)|(~|#|\.~[0-9]+~| \([0-9]+\)|( - |[ ._-])(copy|bak|backup|old|orig|save|saved) ?[0-9]*|,v|;[0-9]+|` +
+var backupMark = lazy.Regexp(`^(\.#|\._|#)|(~|#|\.~[0-9]+~| \([0-9]+\)|( - |[ ._-])(copy|bak|backup|old|orig|save|saved) ?[0-9]*|,v|;[0-9]+|` +
 	`\.(sw[a-z]|tmp|temp|rej|dpkg-old|dpkg-dist|rpmsave|rpmnew|gz|bz2|xz|zst|zip|7z|tar|tgz|[0-9]+))$`)
 
 // originals returns a name, and the names of the files of which it may be a copy.
@@ -114,7 +115,7 @@ func originals(name string) []string {
 		all = append(all, file)
 	}
 	for range 8 { // more marks than anyone adds
-		at := backupMark.FindStringIndex(name)
+		at := backupMark().FindStringIndex(name)
 		if at == nil {
 			break
 		}

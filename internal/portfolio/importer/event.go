@@ -2,8 +2,9 @@ package importer
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"signalbox/internal/lazy"
 
 	"github.com/govalues/decimal"
 )
@@ -159,7 +160,7 @@ func (in *input) addTrade(e event) {
 		Action: map[kind]Action{buy: Buy, sell: Sell, reinvest: Reinvest}[e.kind]}
 	c := &calc{}
 	r.Price, r.Fees = e.settle(c)
-	if c.err != nil && cusipForm.MatchString(e.ticker) && e.amount.present {
+	if c.err != nil && cusipForm().MatchString(e.ticker) && e.amount.present {
 		// Bonds have a CUSIP as their symbol and a price per 100.
 		in.skip(e.at.line, e.text, whyBond, true)
 		return
@@ -171,7 +172,7 @@ func (in *input) addTrade(e event) {
 	in.addRow(e.at.line, e.ref, r)
 }
 
-var cusipForm = regexp.MustCompile(`^[0-9A-Z][0-9]{3}[0-9A-Z]{4}[0-9]$`)
+var cusipForm = lazy.Regexp(`^[0-9A-Z][0-9]{3}[0-9A-Z]{4}[0-9]$`)
 
 // cash returns the money of a trade. It is negative only for a sale whose fees exceed its proceeds.
 func (e event) cash() decimal.Decimal {
@@ -255,7 +256,7 @@ func (e event) reconcile(c *calc, price decimal.Decimal) (decimal.Decimal, decim
 	return price, fees
 }
 
-var fundWords = regexp.MustCompile(`(?i)money market|fdic[- ]insured|insured deposit|bank deposit|bank sweep|core account|cash reserves`)
+var fundWords = lazy.Regexp(`(?i)money market|fdic[- ]insured|insured deposit|bank deposit|bank sweep|core account|cash reserves`)
 
 // isMoneyFund reports whether the security is a money market fund, which counts as cash: it has five letters ending in XX
 // and a price of 1 or none, or a price of 1 and a name that says so.
@@ -263,7 +264,7 @@ func isMoneyFund(e event) bool {
 	if e.option || e.price.present && !e.price.IsOne() {
 		return false
 	}
-	return len(e.ticker) == 5 && strings.HasSuffix(e.ticker, "XX") || e.price.present && fundWords.MatchString(e.text)
+	return len(e.ticker) == 5 && strings.HasSuffix(e.ticker, "XX") || e.price.present && fundWords().MatchString(e.text)
 }
 
 // leg is one half of a split: shares in, or shares out.
@@ -318,7 +319,7 @@ func (in *input) joinLegs() {
 				ticker = g.ticker
 			}
 			// The old shares of a reverse split have their old CUSIP as the symbol.
-			if !cusipForm.MatchString(g.ticker) {
+			if !cusipForm().MatchString(g.ticker) {
 				tickers[g.ticker] = true
 			}
 		}

@@ -1,9 +1,10 @@
 package importer
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"signalbox/internal/lazy"
 
 	"github.com/govalues/decimal"
 )
@@ -61,7 +62,7 @@ func fidelityMeaning(action string, moved bool) meaning {
 }
 
 // fidelityReorg matches the number that both halves of a reverse split have.
-var fidelityReorg = regexp.MustCompile(`#reor +([a-z0-9]+)`)
+var fidelityReorg = lazy.Regexp(`#reor +([a-z0-9]+)`)
 
 // fidelityHints returns the beginnings to suggest for an unknown sentence.
 func fidelityHints() []string {
@@ -102,7 +103,7 @@ func (in *input) readFidelity(t *table) {
 			in.addFault(t.at("action"), "action: %q is not known%s, expected one of Fidelity's sentences like YOU BOUGHT, YOU SOLD or REINVESTMENT",
 				oneLine(t.get("action")), hint{strings.Join(words[:min(len(words), 2)], " "), fidelityHints})
 		}
-		if m := fidelityReorg.FindStringSubmatch(action); m != nil {
+		if m := fidelityReorg().FindStringSubmatch(action); m != nil {
 			e.reorg = m[1]
 		}
 		if _, rest, ok := strings.Cut(action, " as of "); ok && e.kind != unknown {

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"signalbox/internal/lazy"
 
 	"github.com/govalues/decimal"
 )
@@ -314,12 +315,12 @@ func (in *input) flexCash(f flexItem) {
 	in.record(e)
 }
 
-var flexSplit = regexp.MustCompile(`(?i)SPLIT ([0-9.]+) FOR ([0-9.]+)`)
+var flexSplit = lazy.Regexp(`(?i)SPLIT ([0-9.]+) FOR ([0-9.]+)`)
 
 // flexCorporate reads splits. The two halves of a reverse split have the same ratio and give one row: splits holds those
 // that were read already.
 func (in *input) flexCorporate(f *flexItem, splits map[string]bool) {
-	m := flexSplit.FindStringSubmatch(f.get("actionDescription") + " " + f.get("description"))
+	m := flexSplit().FindStringSubmatch(f.get("actionDescription") + " " + f.get("description"))
 	switch {
 	case !f.isDetail():
 		in.skip(f.at.line, f.text(), "repeats actions that are elsewhere in the file", false)

@@ -3,12 +3,12 @@ package importer
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/govalues/decimal"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -127,7 +127,7 @@ func parseUSDate(s string) (string, bool) {
 func parseTicker(s string) (string, error) {
 	t := strings.ToUpper(strings.TrimSpace(s))
 	if len(t) > 15 { // an option with the spaces of its OCC symbol
-		if m := occForm.FindStringSubmatch(t); m != nil {
+		if m := occForm().FindStringSubmatch(t); m != nil {
 			return m[1] + m[2] + m[3] + m[4], nil
 		}
 	}
@@ -135,18 +135,18 @@ func parseTicker(s string) (string, error) {
 	if t == "" {
 		return "", errors.New("the ticker is empty, expected something like VTI")
 	}
-	if !tickerForm.MatchString(t) {
+	if !tickerForm().MatchString(t) {
 		return "", fmt.Errorf("%q is not a ticker, expected at most 24 letters, digits and . ^ = -", text.Shorten(s, 100))
 	}
 	return t, nil
 }
 
 var (
-	tickerForm   = regexp.MustCompile(`^[A-Z0-9^][A-Z0-9.^=-]{0,23}$`)
-	occForm      = regexp.MustCompile(`^([A-Z0-9.]{1,6}) *([0-9]{6})([CP])([0-9]{8})$`)
-	schwabOption = regexp.MustCompile(`^([A-Z0-9./]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) ([0-9.,]+) ([CP])$`)
-	fidelOption  = regexp.MustCompile(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)
-	robinOption  = regexp.MustCompile(`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
+	tickerForm   = lazy.Regexp(`^[A-Z0-9^][A-Z0-9.^=-]{0,23}$`)
+	occForm      = lazy.Regexp(`^([A-Z0-9.]{1,6}) *([0-9]{6})([CP])([0-9]{8})$`)
+	schwabOption = lazy.Regexp(`^([A-Z0-9./]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) ([0-9.,]+) ([CP])$`)
+	fidelOption  = lazy.Regexp(`^-?([A-Z0-9.]{1,6}?)([0-9]{6})([CP])([0-9]+(?:\.[0-9]+)?)$`)
+	robinOption  = lazy.Regexp(`(?i)\b([A-Z0-9.]+) ([0-9]{1,2}/[0-9]{1,2}/[0-9]{4}) (Call|Put) \$([0-9.,]+)`)
 )
 
 // parseOption reads an option symbol in the notation of any broker. Ok is false if s is not an option symbol.
@@ -154,13 +154,13 @@ func parseOption(s string) (symbol string, ok bool, err error) {
 	s = strings.ToUpper(strings.TrimSpace(s))
 	var root, expiry, right, strike string
 	var layouts []string
-	if m := occForm.FindStringSubmatch(s); m != nil {
+	if m := occForm().FindStringSubmatch(s); m != nil {
 		return m[1] + m[2] + m[3] + m[4], true, nil
-	} else if m := schwabOption.FindStringSubmatch(s); m != nil {
+	} else if m := schwabOption().FindStringSubmatch(s); m != nil {
 		root, expiry, strike, right, layouts = m[1], m[2], m[3], m[4], []string{"1/2/2006"}
-	} else if m := fidelOption.FindStringSubmatch(s); m != nil {
+	} else if m := fidelOption().FindStringSubmatch(s); m != nil {
 		root, expiry, right, strike, layouts = m[1], m[2], m[3], m[4], []string{"060102"}
-	} else if m := robinOption.FindStringSubmatch(s); m != nil {
+	} else if m := robinOption().FindStringSubmatch(s); m != nil {
 		root, expiry, right, strike, layouts = m[1], m[2], m[3], m[4], []string{"1/2/2006"}
 	} else {
 		return "", false, nil

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"iter"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/govalues/decimal"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/portfolio/importer/ofx"
 )
 
@@ -297,7 +297,7 @@ func (o *ofxFile) word(e *ofx.Element, name string, words ...string) string {
 }
 
 // ofxDate matches a date with an optional time and time zone. The date is the one in that time zone.
-var ofxDate = regexp.MustCompile(`^([0-9]{8})(?:[0-9]{2}){0,3}(?:\.[0-9]*)?\s*(?:\[.*)?$`)
+var ofxDate = lazy.Regexp(`^([0-9]{8})(?:[0-9]{2}){0,3}(?:\.[0-9]*)?\s*(?:\[.*)?$`)
 
 // date reads a child that must be a date. If it is missing, the fault is at the given position.
 func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
@@ -305,7 +305,7 @@ func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
 	if c != nil {
 		at = elementPosition(c)
 	}
-	if m := ofxDate.FindStringSubmatch(e.Value(name)); m != nil {
+	if m := ofxDate().FindStringSubmatch(e.Value(name)); m != nil {
 		if date, ok := parseDate(m[1], "20060102"); ok {
 			return date
 		}
@@ -315,7 +315,7 @@ func (o *ofxFile) date(e *ofx.Element, name string, at position) string {
 }
 
 // ofxNumber matches a number of OFX, in which a comma is a decimal point. Real numbers are much shorter than 64 digits.
-var ofxNumber = regexp.MustCompile(`^[+-]?(?:[0-9]{1,64}(?:[.,][0-9]{0,64})?|[.,][0-9]{1,64})(?:[eE][+-]?[0-9]{1,2})?$`)
+var ofxNumber = lazy.Regexp(`^[+-]?(?:[0-9]{1,64}(?:[.,][0-9]{0,64})?|[.,][0-9]{1,64})(?:[eE][+-]?[0-9]{1,2})?$`)
 
 // number reads a child that must be a number. Zero counts as absent. Some servers send binary floats in full length, so
 // numbers are rounded to 10 places.
@@ -324,7 +324,7 @@ func (o *ofxFile) number(e *ofx.Element, name string) number {
 	if c == nil || c.Text == "" {
 		return number{ok: true}
 	}
-	if !ofxNumber.MatchString(c.Text) {
+	if !ofxNumber().MatchString(c.Text) {
 		o.addFault(elementPosition(c), "%s: %q is not a number, expected something like 1234.56", name, c.Text)
 		return number{}
 	}

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/govalues/decimal"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/portfolio/tax"
 )
 
@@ -42,9 +42,9 @@ var (
 )
 
 var (
-	positionsTitle = regexp.MustCompile(`(?i)positions +for (?:account )?(.*?)(?: +as of .*)?$`)
-	asOfDate       = regexp.MustCompile(`(?i)(?:as of|date downloaded)\b.*?(\d{4}[/-]\d{1,2}[/-]\d{1,2}|\d{1,2}/\d{1,2}/\d{4}|[A-Za-z]{3}-\d{1,2}-\d{4})`)
-	notASecurity   = regexp.MustCompile(`(?i)^(cash\b|account total|total|pending activity|positions total|core\b|usd$)`)
+	positionsTitle = lazy.Regexp(`(?i)positions +for (?:account )?(.*?)(?: +as of .*)?$`)
+	asOfDate       = lazy.Regexp(`(?i)(?:as of|date downloaded)\b.*?(\d{4}[/-]\d{1,2}[/-]\d{1,2}|\d{1,2}/\d{1,2}/\d{4}|[A-Za-z]{3}-\d{1,2}-\d{4})`)
+	notASecurity   = lazy.Regexp(`(?i)^(cash\b|account total|total|pending activity|positions total|core\b|usd$)`)
 )
 
 // ReadPositions reads a list of positions: signalbox CSV (account,ticker,quantity and optionally date and price), or a CSV
@@ -66,7 +66,7 @@ func ReadPositions(name string, data []byte, opts *Options) (*Positions, error) 
 		return nil, err
 	}
 	date := ""
-	if m := asOfDate.FindSubmatch(text); m != nil {
+	if m := asOfDate().FindSubmatch(text); m != nil {
 		date, _ = parseDate(string(m[1]), "2006/1/2", "2006-1-2", "1/2/2006", "Jan-2-2006")
 	}
 	for i := range found.Holdings {
@@ -88,7 +88,7 @@ func (in *input) readPositions(t *table, found *Positions) {
 		if t.index(positionTicker) >= 0 && t.index(positionQuantity) >= 0 {
 			break
 		}
-		if m := positionsTitle.FindStringSubmatch(strings.TrimRight(strings.Join(t.fields, ","), ", ")); m != nil {
+		if m := positionsTitle().FindStringSubmatch(strings.TrimRight(strings.Join(t.fields, ","), ", ")); m != nil {
 			in.fileAccount = strings.Join(strings.Fields(m[1]), " ")
 		}
 	}
@@ -100,7 +100,7 @@ func (in *input) readPositions(t *table, found *Positions) {
 	seen := make(map[tax.Position]int)
 	for t.next(&in.faults) {
 		symbol := strings.TrimSpace(t.get(positionTicker...))
-		if !own && (len(t.fields) < len(t.head)-1 || symbol == "" || strings.HasSuffix(symbol, "**") || notASecurity.MatchString(symbol)) {
+		if !own && (len(t.fields) < len(t.head)-1 || symbol == "" || strings.HasSuffix(symbol, "**") || notASecurity().MatchString(symbol)) {
 			in.skip(t.line(), t.text(), whyCash, false)
 			continue
 		}

@@ -1,8 +1,9 @@
 package importer
 
 import (
-	"regexp"
 	"strings"
+
+	"signalbox/internal/lazy"
 
 	"github.com/govalues/decimal"
 )
@@ -40,11 +41,11 @@ func schwabWords() vocabulary {
 	return v
 }
 
-var schwabAccount = regexp.MustCompile(`(?i)transactions +for (?:account )?(.*?)(?: +as of .*)?$`)
+var schwabAccount = lazy.Regexp(`(?i)transactions +for (?:account )?(.*?)(?: +as of .*)?$`)
 
 func (in *input) readSchwab(t *table, preamble []string) {
 	for _, p := range preamble {
-		if m := schwabAccount.FindStringSubmatch(strings.TrimRight(p, ", ")); m != nil {
+		if m := schwabAccount().FindStringSubmatch(strings.TrimRight(p, ", ")); m != nil {
 			in.fileAccount = strings.TrimSpace(m[1])
 		}
 	}

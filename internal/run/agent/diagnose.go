@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"signalbox/internal/lazy"
+
 	"signalbox"
 )
 
@@ -18,12 +20,12 @@ const (
 
 // errorPattern recognises a program's own error message. Without a trouble, its group is an HTTP status.
 type errorPattern struct {
-	text    *regexp.Regexp
+	text    func() *regexp.Regexp
 	trouble Trouble
 }
 
-func matching(trouble Trouble, text string) errorPattern {
-	return errorPattern{regexp.MustCompile(text), trouble}
+func matching(trouble Trouble, expression string) errorPattern {
+	return errorPattern{lazy.Regexp(expression), trouble}
 }
 
 // connectionErrors are what the libraries of the programs say about a server that cannot be reached.
@@ -67,7 +69,7 @@ func Diagnose(format signalbox.Format, status int, message string) Trouble {
 		return trouble
 	}
 	for _, p := range errorPatterns[format] {
-		found := p.text.FindStringSubmatch(message)
+		found := p.text().FindStringSubmatch(message)
 		switch {
 		case found == nil:
 		case p.trouble == "":

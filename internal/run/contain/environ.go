@@ -4,12 +4,12 @@ import (
 	"maps"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"signalbox/internal/config"
 	"signalbox/internal/durable"
+	"signalbox/internal/lazy"
 	"signalbox/internal/process"
 )
 
@@ -83,10 +83,10 @@ func (h Host) opencodeKeys(a config.Agent, environ []string) (keys []string) {
 			if err != nil {
 				continue
 			}
-			for _, found := range opencodeModel.FindAllSubmatch(text, -1) {
+			for _, found := range opencodeModel().FindAllSubmatch(text, -1) {
 				keys = append(keys, keysOfProvider(string(found[1]))...)
 			}
-			for _, found := range opencodeVariable.FindAllSubmatch(text, -1) {
+			for _, found := range opencodeVariable().FindAllSubmatch(text, -1) {
 				keys = append(keys, string(found[1]))
 			}
 		}
@@ -100,8 +100,8 @@ func (h Host) opencodeKeys(a config.Agent, environ []string) (keys []string) {
 
 // What settings of opencode name: the provider of a model, and a variable.
 var (
-	opencodeModel    = regexp.MustCompile(`"(?:small_)?model"\s*:\s*"([A-Za-z0-9._-]+)/`)
-	opencodeVariable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
+	opencodeModel    = lazy.Regexp(`"(?:small_)?model"\s*:\s*"([A-Za-z0-9._-]+)/`)
+	opencodeVariable = lazy.Regexp(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
 )
 
 func keysOfProvider(provider string) []string {
@@ -209,7 +209,7 @@ func (b *builder) withoutPasswords(environ []string) []string {
 
 // withoutUserinfo removes the users and passwords from a list of addresses, as GOPROXY, GOSUMDB and variables for proxies have it.
 func withoutUserinfo(list string) string {
-	return address.ReplaceAllStringFunc(list, func(one string) string {
+	return address().ReplaceAllStringFunc(list, func(one string) string {
 		scheme, rest, found := strings.Cut(one, "://")
 		if !found {
 			return one[strings.LastIndexByte(one, '@')+1:]
@@ -226,4 +226,4 @@ func withoutUserinfo(list string) string {
 }
 
 // address is an element of a list of addresses.
-var address = regexp.MustCompile(`[^,|\s]+`)
+var address = lazy.Regexp(`[^,|\s]+`)

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -251,8 +251,8 @@ func (r *renewal) compare(base, copied *place, at []string) {
 const maxToken = 32 << 10
 
 var (
-	tokenText = regexp.MustCompile(`^[!-~]+$`)
-	timeText  = regexp.MustCompile(`^[0-9]{1,16}(\.[0-9]{1,9})?$`)
+	tokenText = lazy.Regexp(`^[!-~]+$`)
+	timeText  = lazy.Regexp(`^[0-9]{1,16}(\.[0-9]{1,9})?$`)
 )
 
 // maxAhead is how far ahead a renewed time may be, a little more than a year. With a time that never comes, a program
@@ -279,7 +279,7 @@ func encodeRenewed(was, now any, isToken bool, latest time.Time) ([]byte, error)
 		if _, ok := was.(string); !ok {
 			break
 		}
-		if isToken && len(now) <= maxToken && tokenText.MatchString(now) {
+		if isToken && len(now) <= maxToken && tokenText().MatchString(now) {
 			return json.Marshal(now)
 		}
 		if !isToken && len(now) <= len(time.RFC3339Nano) {
@@ -290,7 +290,7 @@ func encodeRenewed(was, now any, isToken bool, latest time.Time) ([]byte, error)
 			}
 		}
 	case json.Number:
-		if _, ok := was.(json.Number); ok && !isToken && timeText.MatchString(now.String()) {
+		if _, ok := was.(json.Number); ok && !isToken && timeText().MatchString(now.String()) {
 			if at, err := readNumber(now); err != nil || at.After(latest) {
 				return nil, errAhead
 			}
@@ -333,13 +333,13 @@ func readClaims(token any) (c claims, ok bool) {
 	return c, err == nil && json.Unmarshal(payload, &c) == nil
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
+var plainName = lazy.Regexp(`^[A-Za-z0-9_-]{1,60}$`)
 
 // formatPath returns a path for people. Names that a program made up are quoted and shortened.
 func formatPath(names ...string) string {
 	var parts []string
 	for _, name := range names {
-		if !plainName.MatchString(name) {
+		if !plainName().MatchString(name) {
 			name = strconv.QuoteToASCII(text.Shorten(name, 60))
 		}
 		parts = append(parts, name)

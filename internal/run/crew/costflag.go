@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 )
@@ -54,7 +55,7 @@ func (c *Crew) hasVersion(ctx context.Context, spec process.Spec, least string) 
 	return version != "" && !isOlder(version, least)
 }
 
-var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
+var versionNumber = lazy.Regexp(`\d+\.\d+\.\d+`)
 
 // programVersion returns the version that a program prints, "" if it prints none. The program may do only what the agent may: what an
 // agent left in its home folder may decide what the program does. For the same reason it does not run in the working copy.
@@ -72,7 +73,7 @@ func programVersion(ctx context.Context, program string, spec process.Spec, time
 	if exit := running.Wait(); exit.Code != 0 || exit.Err != nil {
 		return ""
 	}
-	return versionNumber.FindString(string(out.text))
+	return versionNumber().FindString(string(out.text))
 }
 
 // versionOutput keeps what a program prints, and fails if it is too much.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/text"
 	"signalbox/transcript"
@@ -549,21 +549,21 @@ const (
 )
 
 // terminalControl is what colours text and moves the cursor.
-var terminalControl = regexp.MustCompile(`\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)`)
+var terminalControl = lazy.Regexp(`\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)`)
 
 // noise are lines that say nothing without the program's source: frames of stacks, and rulers.
-var noise = regexp.MustCompile(`^(at |File ".*", line |goroutine \d+ \[|\S+\.go:\d+ \+0x|[^\pL\pN]*$|Node\.js v[\d.]+$)`)
+var noise = lazy.Regexp(`^(at |File ".*", line |goroutine \d+ \[|\S+\.go:\d+ \+0x|[^\pL\pN]*$|Node\.js v[\d.]+$)`)
 
 // lastLines returns the end of a program's standard error for people: the last lines, without noise and repetitions.
 func lastLines(errors string) string {
 	var said, all []string
-	for line := range strings.Lines(terminalControl.ReplaceAllString(errors, "")) {
+	for line := range strings.Lines(terminalControl().ReplaceAllString(errors, "")) {
 		line = strings.TrimRight(line, "\r\n")
 		line = line[strings.LastIndexByte(line, '\r')+1:] // what a progress bar shows last
 		if line = text.OneLine(line); line == "" || len(all) > 0 && all[len(all)-1] == line {
 			continue
 		}
-		if all = append(all, line); !noise.MatchString(line) {
+		if all = append(all, line); !noise().MatchString(line) {
 			said = append(said, line)
 		}
 	}

@@ -1,10 +1,11 @@
 package crew
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"signalbox/internal/lazy"
 
 	"signalbox"
 )
@@ -28,25 +29,25 @@ func rateLimited(r signalbox.RateLimit) bool {
 }
 
 var (
-	limitWords = regexp.MustCompile(`(?i)rate.?limit|usage limit|quota|too many requests|\b429\b`)
-	limitTime  = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
-	limitPause = regexp.MustCompile(`(?i)\b(?:again|retry|resets?|wait)\s+(?:(?:in|after|for)\s+)?((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)\b[\s,]*)+)`)
-	pausePart  = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d)`)
+	limitWords = lazy.Regexp(`(?i)rate.?limit|usage limit|quota|too many requests|\b429\b`)
+	limitTime  = lazy.Regexp(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+	limitPause = lazy.Regexp(`(?i)\b(?:again|retry|resets?|wait)\s+(?:(?:in|after|for)\s+)?((?:\d+(?:\.\d+)?\s*(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)\b[\s,]*)+)`)
+	pausePart  = lazy.Regexp(`(?i)(\d+(?:\.\d+)?)\s*(ms|milli|s|m|h|d)`)
 )
 
 // parseRateLimit finds a rate limit and its end in an error message. A message without a time is an ordinary failure.
 func parseRateLimit(text string, now time.Time) (until time.Time, limited bool) {
-	if !limitWords.MatchString(text) {
+	if !limitWords().MatchString(text) {
 		return time.Time{}, false
 	}
-	if at, err := time.Parse(time.RFC3339, limitTime.FindString(text)); err == nil {
+	if at, err := time.Parse(time.RFC3339, limitTime().FindString(text)); err == nil {
 		return at, true
 	}
-	found := limitPause.FindStringSubmatch(text)
+	found := limitPause().FindStringSubmatch(text)
 	if found == nil {
 		return time.Time{}, false
 	}
-	for _, part := range pausePart.FindAllStringSubmatch(found[1], -1) {
+	for _, part := range pausePart().FindAllStringSubmatch(found[1], -1) {
 		n, err := strconv.ParseFloat(part[1], 64)
 		if err != nil {
 			return time.Time{}, false

@@ -7,11 +7,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -104,7 +104,7 @@ func digest(kind string, values ...string) string {
 }
 
 // escapes are the sequences with which programs colour their logs.
-var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
+var escapes = lazy.Regexp(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
 
 // normal returns text with line ends of one kind.
 func normal(s string) string {
@@ -167,7 +167,7 @@ func (l *logs) end(ctx context.Context, job string, read func(context.Context) (
 	if err != nil {
 		log = ""
 	}
-	log = clean(escapes.ReplaceAllString(text.Tail(log, 4*maxLog), ""))
+	log = clean(escapes().ReplaceAllString(text.Tail(log, 4*maxLog), ""))
 	log = text.Tail(log, maxLog)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,13 +29,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -154,9 +154,9 @@ func KindOf(remote string) (string, error) {
 		return "", err
 	}
 	switch {
-	case githubHost.MatchString(r.host):
+	case githubHost().MatchString(r.host):
 		return GH, nil
-	case gitlabHost.MatchString(r.host):
+	case gitlabHost().MatchString(r.host):
 		return GLab, nil
 	}
 	return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("it is not known which program opens pull requests on %s", r.host),
@@ -164,8 +164,8 @@ func KindOf(remote string) (string, error) {
 }
 
 var (
-	githubHost = regexp.MustCompile(`^(.*\.)?github([.-][^/]*)?$|\.ghe\.com$`)
-	gitlabHost = regexp.MustCompile(`^(.*\.)?gitlab([.-][^/]*)?$`)
+	githubHost = lazy.Regexp(`^(.*\.)?github([.-][^/]*)?$|\.ghe\.com$`)
+	gitlabHost = lazy.Regexp(`^(.*\.)?gitlab([.-][^/]*)?$`)
 )
 
 // Limits of what is sent.

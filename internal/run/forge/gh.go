@@ -5,8 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // gh opens pull requests on GitHub.
@@ -214,14 +215,14 @@ func readGHStatus(out string) (pr ghStatus, s Status, err error) {
 }
 
 // commitID is the id of a commit: SHA-1 or SHA-256.
-var commitID = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var commitID = lazy.Regexp(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 
 // check reports what a status must have.
 func (s *Status) check(what, state string) error {
 	switch {
 	case s.State == "":
 		return refusedf("update the program", "the answer of %s has the unknown state '%s'", what, name(state))
-	case !commitID.MatchString(s.Head) || s.State == Merged && !commitID.MatchString(s.Merged):
+	case !commitID().MatchString(s.Head) || s.State == Merged && !commitID().MatchString(s.Merged):
 		return refusedf("update the program", "the answer of %s does not name the commit", what)
 	}
 	return nil
@@ -312,12 +313,12 @@ func failedGHChecks(all []ghCheck) (failed []ghCheck, pending bool) {
 }
 
 // jobLink is the address of a job of GitHub Actions, below that of the repository.
-var jobLink = regexp.MustCompile(`^actions/runs/\d{1,20}/job/(\d{1,20})$`)
+var jobLink = lazy.Regexp(`^actions/runs/\d{1,20}/job/(\d{1,20})$`)
 
 // log returns the end of the log of a job of GitHub Actions.
 func (g *gh) log(ctx context.Context, p page, link string) string {
 	below, ok := strings.CutPrefix(strings.ToLower(link), strings.ToLower("https://"+p.host+"/"+p.path+"/"))
-	found := jobLink.FindStringSubmatch(below)
+	found := jobLink().FindStringSubmatch(below)
 	if !ok || found == nil {
 		return ""
 	}

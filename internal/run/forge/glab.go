@@ -6,10 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // glab opens merge requests on GitLab. It uses nothing but glab api: glab mr create adds remotes to the repository that it runs in, and without one,
@@ -71,7 +72,7 @@ type glabAuthor struct {
 }
 
 // quickAction is a line that GitLab would carry out, such as /merge, with the rights of the user.
-var quickAction = regexp.MustCompile(`(?m)^([\s>]*)/`)
+var quickAction = lazy.Regexp(`(?m)^([\s>]*)/`)
 
 func (g *glab) Open(ctx context.Context, r Request) (string, error) {
 	repo, err := parseRemote(r.Remote)
@@ -81,7 +82,7 @@ func (g *glab) Open(ctx context.Context, r Request) (string, error) {
 	if r, err = r.clean(); err != nil {
 		return "", err
 	}
-	r.Body = quickAction.ReplaceAllString(r.Body, `$1\/`)
+	r.Body = quickAction().ReplaceAllString(r.Body, `$1\/`)
 	query := url.Values{"state": {"opened"}, "source_branch": {r.Head}, "target_branch": {r.Base}, "per_page": {"100"}}
 	out, err := g.list(ctx, repo.host, repo.project()+"/merge_requests?"+query.Encode())
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/internal/process"
 	"signalbox/internal/text"
 )
@@ -45,11 +45,11 @@ func newProgram(o Options, kind string, argv ...string) *program {
 }
 
 // steering are variables that would make a program act on another repository or host, or print something else.
-var steering = regexp.MustCompile(`^(GIT_.*|GH_(REPO|HOST|FORCE_TTY|DEBUG|PAGER)|DEBUG|CLICOLOR_FORCE|GITLAB_(HOST|URI|REPO)|GL_HOST|GLAB_DEBUG.*)=`)
+var steering = lazy.Regexp(`^(GIT_.*|GH_(REPO|HOST|FORCE_TTY|DEBUG|PAGER)|DEBUG|CLICOLOR_FORCE|GITLAB_(HOST|URI|REPO)|GL_HOST|GLAB_DEBUG.*)=`)
 
 // environment returns the environment of a program in a folder.
 func (p *program) environment(dir string) []string {
-	env := slices.DeleteFunc(slices.Clone(p.environ), steering.MatchString)
+	env := slices.DeleteFunc(slices.Clone(p.environ), steering().MatchString)
 	return append(env, "GH_PROMPT_DISABLED=1", "GH_NO_UPDATE_NOTIFIER=1", "NO_PROMPT=1", "GLAB_CHECK_UPDATE=false", "NO_COLOR=1", "GIT_TERMINAL_PROMPT=0",
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(dir)) // git, which they run, does not look for a repository above the folder
 }
@@ -120,11 +120,11 @@ const (
 
 // What the programs print when the cause is not the request. The patterns have spaces, which names of branches and repositories cannot have.
 var (
-	temporaryText = regexp.MustCompile(`(?i)rate limit|was submitted too quickly|abuse detection|HTTP (408|425|429|5\d\d)\b|\b(429|5\d\d) (too many requests|internal server error|bad gateway|` +
+	temporaryText = lazy.Regexp(`(?i)rate limit|was submitted too quickly|abuse detection|HTTP (408|425|429|5\d\d)\b|\b(429|5\d\d) (too many requests|internal server error|bad gateway|` +
 		`service unavailable|gateway time-?out)|something went wrong while executing your query|error connecting to |no such host|server misbehaving|` +
 		`connection (refused|reset|timed out)|network is unreachable|no route to host|i/o timeout|TLS handshake timeout|deadline exceeded|` +
 		`Client\.Timeout exceeded|: unexpected EOF|temporary failure in name resolution`)
-	loginText = regexp.MustCompile(`(?i)(gh|glab) auth (login|refresh)|HTTP 401\b|401 unauthorized|bad credentials|not logged in|token (was revoked|is expired|has expired)`)
+	loginText = lazy.Regexp(`(?i)(gh|glab) auth (login|refresh)|HTTP 401\b|401 unauthorized|bad credentials|not logged in|token (was revoked|is expired|has expired)`)
 )
 
 // failure returns the error of a program that did not succeed.
@@ -139,9 +139,9 @@ func (p *program) failure(exit process.Exit, stderr string, args []string) error
 	says = p.name(args) + " failed: " + says
 	own := p.kind == Command
 	switch {
-	case own && exit.Code == exitTemporary, !own && temporaryText.MatchString(stderr):
+	case own && exit.Code == exitTemporary, !own && temporaryText().MatchString(stderr):
 		return fail(ErrTemporary, "", says)
-	case !own && (p.kind == GH && exit.Code == exitLogin || loginText.MatchString(stderr)):
+	case !own && (p.kind == GH && exit.Code == exitLogin || loginText().MatchString(stderr)):
 		return fail(ErrLogin, "run "+p.kind+" auth login"+loginHost(args), says)
 	}
 	return fail(ErrRefused, "", says)

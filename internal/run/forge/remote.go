@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -20,9 +20,9 @@ type remote struct {
 
 var (
 	// scpRemote is the form of git's own: git@host:path.
-	scpRemote  = regexp.MustCompile(`^(?:[^/@:]+@)?([A-Za-z0-9.-]+):([^/].*)$`)
-	hostName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
-	repository = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.][A-Za-z0-9_.-]*)+$`)
+	scpRemote  = lazy.Regexp(`^(?:[^/@:]+@)?([A-Za-z0-9.-]+):([^/].*)$`)
+	hostName   = lazy.Regexp(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$`)
+	repository = lazy.Regexp(`^[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.][A-Za-z0-9_.-]*)+$`)
 )
 
 // sshHosts are hosts that only serve SSH, on a port that firewalls let through.
@@ -38,7 +38,7 @@ func parseRemote(s string) (remote, error) {
 		case "ssh", "git+ssh", "git":
 			r.host = u.Hostname() // the port is not that of the web pages
 		}
-	} else if found := scpRemote.FindStringSubmatch(s); found != nil && !strings.Contains(s, "://") {
+	} else if found := scpRemote().FindStringSubmatch(s); found != nil && !strings.Contains(s, "://") {
 		r.host, r.path = found[1], found[2]
 	}
 	r.host = strings.ToLower(r.host)
@@ -46,7 +46,7 @@ func parseRemote(s string) (remote, error) {
 	if web := sshHosts[r.host]; web != "" {
 		r.host = web
 	}
-	if !hostName.MatchString(r.host) || !repository.MatchString(r.path) || strings.Contains(r.path, "/.") || len(s) > maxURL {
+	if !hostName().MatchString(r.host) || !repository().MatchString(r.path) || strings.Contains(r.path, "/.") || len(s) > maxURL {
 		return remote{}, &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the remote is not the URL of a repository on a forge"),
 			Hint: "use a remote such as https://HOST/OWNER/NAME or git@HOST:OWNER/NAME"}
 	}
@@ -68,7 +68,7 @@ func parsePage(s, separator string) (page, error) {
 	path, number, _ := strings.Cut(strings.Trim(u.Path, "/"), separator)
 	n, err := strconv.Atoi(number)
 	p := page{remote{strings.ToLower(u.Host), path}, n}
-	if err != nil || n <= 0 || !hostName.MatchString(p.host) || !repository.MatchString(path) || strings.Contains(path, "/.") {
+	if err != nil || n <= 0 || !hostName().MatchString(p.host) || !repository().MatchString(path) || strings.Contains(path, "/.") {
 		return page{}, refusedf("", "%s is not the address of a pull request", text.Printable(s))
 	}
 	return p, nil
@@ -85,12 +85,12 @@ func (r remote) requestOn(s, separator string) (page, error) {
 }
 
 // address are the characters of the address of a request.
-var address = regexp.MustCompile(`^https?://[A-Za-z0-9:/._?=&%#~+@!$,;()*-]+$`)
+var address = lazy.Regexp(`^https?://[A-Za-z0-9:/._?=&%#~+@!$,;()*-]+$`)
 
 // webAddress checks an address that people can open, and that is safe to show.
 func webAddress(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
-	if err != nil || !address.MatchString(s) || len(s) > maxURL || u.Host == "" || u.User != nil {
+	if err != nil || !address().MatchString(s) || len(s) > maxURL || u.Host == "" || u.User != nil {
 		return nil, refusedf("", "the answer has no address of a pull request, but '%s'", text.Shorten(text.Printable(s), 100))
 	}
 	return u, nil

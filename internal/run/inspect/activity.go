@@ -5,9 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/crew"
 	"signalbox/transcript/agentformat"
 )
@@ -24,7 +24,7 @@ type Activity struct {
 // records about the stream, repeated prompts, and lines that were cut and cannot be parsed.
 func (a Activity) Next(line string) Activity {
 	if !strings.HasPrefix(line, "{") {
-		if text := strings.TrimSpace(line); text != "" && !a.streams && !jsonFragment.MatchString(text) {
+		if text := strings.TrimSpace(line); text != "" && !a.streams && !jsonFragment().MatchString(text) {
 			a.Text = ClipActivity(text)
 		}
 		return a
@@ -62,7 +62,7 @@ func LastActivity(output string) string {
 }
 
 // jsonFragment matches a key with its value in the rest of an object whose beginning is missing.
-var jsonFragment = regexp.MustCompile(`":\s*(["{\[\d-]|true|false|null)|"\}*[\]}]*\}$`)
+var jsonFragment = lazy.Regexp(`":\s*(["{\[\d-]|true|false|null)|"\}*[\]}]*\}$`)
 
 // maxActivity is how much of a line is kept: more than any screen is wide.
 const maxActivity = 1000

@@ -12,12 +12,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/text"
 )
@@ -149,12 +149,12 @@ func (i *importer) selectIssues(all []Issue) {
 }
 
 var (
-	fence     = regexp.MustCompile("^ {0,3}(```+|~~~+)")
-	checkbox  = regexp.MustCompile(`^\s*(?:[-*+]|\d{1,9}[.)])\s+\[[ xX]\]\s+(.*)$`)
-	depends   = regexp.MustCompile(`(?i)\b(?:depends\s+on|blocked\s+by)\b[\s:*_]*(#\d+(?:(?:\s*,\s*|\s+and\s+|\s*&\s*|\s+)#\d+)*)`)
-	number    = regexp.MustCompile(`#(\d{1,9})\b`)
-	heading   = regexp.MustCompile(`^( {0,3})(#{1,6})(\s|$)`)
-	underline = regexp.MustCompile(`^ {0,3}(=+|-+)\s*$`)
+	fence     = lazy.Regexp("^ {0,3}(```+|~~~+)")
+	checkbox  = lazy.Regexp(`^\s*(?:[-*+]|\d{1,9}[.)])\s+\[[ xX]\]\s+(.*)$`)
+	depends   = lazy.Regexp(`(?i)\b(?:depends\s+on|blocked\s+by)\b[\s:*_]*(#\d+(?:(?:\s*,\s*|\s+and\s+|\s*&\s*|\s+)#\d+)*)`)
+	number    = lazy.Regexp(`#(\d{1,9})\b`)
+	heading   = lazy.Regexp(`^( {0,3})(#{1,6})(\s|$)`)
+	underline = lazy.Regexp(`^ {0,3}(=+|-+)\s*$`)
 )
 
 // read takes the criteria and dependencies from the body of an issue, and the lines that are quoted.
@@ -175,7 +175,7 @@ func (i *importer) read(t *task) {
 	fenced, extra := "", 0
 	for line := range strings.SplitSeq(strings.Trim(body, "\n"), "\n") {
 		t.lines = append(t.lines, line)
-		mark := fence.FindStringSubmatch(line)
+		mark := fence().FindStringSubmatch(line)
 		switch {
 		case fenced != "" && mark != nil && strings.HasPrefix(mark[1], fenced):
 			fenced = ""
@@ -188,7 +188,7 @@ func (i *importer) read(t *task) {
 		case strings.HasPrefix(strings.TrimLeft(line, " "), ">"): // quoted from somewhere else
 			continue
 		}
-		if item := checkbox.FindStringSubmatch(line); item != nil {
+		if item := checkbox().FindStringSubmatch(line); item != nil {
 			if criterion := oneLine(item[1], maxCriterion); criterion == "" {
 			} else if len(t.criteria) == maxCriteria {
 				extra++
@@ -196,8 +196,8 @@ func (i *importer) read(t *task) {
 				t.criteria = append(t.criteria, criterion)
 			}
 		}
-		for _, found := range depends.FindAllStringSubmatch(line, -1) {
-			for _, n := range number.FindAllStringSubmatch(found[1], -1) {
+		for _, found := range depends().FindAllStringSubmatch(line, -1) {
+			for _, n := range number().FindAllStringSubmatch(found[1], -1) {
 				i.dependOn(t, n[1])
 			}
 		}
@@ -266,10 +266,10 @@ func (i *importer) name() string {
 }
 
 // address are the characters of an address that is shown.
-var address = regexp.MustCompile(`^https?://[A-Za-z0-9:/._?=&%#~-]{1,500}$`)
+var address = lazy.Regexp(`^https?://[A-Za-z0-9:/._?=&%#~-]{1,500}$`)
 
 func webAddress(s string) (*url.URL, bool) {
-	if !address.MatchString(s) {
+	if !address().MatchString(s) {
 		return nil, false
 	}
 	u, err := url.Parse(s)

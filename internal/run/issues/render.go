@@ -89,17 +89,17 @@ func (t *task) quotation() string {
 	var b strings.Builder
 	fenced := ""
 	for n, line := range t.lines {
-		mark := fence.FindStringSubmatch(line)
+		mark := fence().FindStringSubmatch(line)
 		switch {
 		case fenced != "" && mark != nil && strings.HasPrefix(mark[1], fenced):
 			fenced = ""
 		case fenced != "":
 		case mark != nil:
 			fenced = mark[1]
-		case underline.MatchString(line) && n > 0 && strings.TrimSpace(t.lines[n-1]) != "":
+		case underline().MatchString(line) && n > 0 && strings.TrimSpace(t.lines[n-1]) != "":
 			continue // it would make a heading of the line before it
 		default:
-			line = heading.ReplaceAllString(line, "$1######$3")
+			line = heading().ReplaceAllString(line, "$1######$3")
 		}
 		b.WriteString(strings.TrimRight("> "+neutral(unsignal(line)), " \t") + "\n")
 	}

@@ -2,11 +2,11 @@ package progress
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -28,7 +28,7 @@ func (d describer) why(e *signalbox.Event, b rules.SignalRefused) string {
 	case signalbox.ReasonOutOfRole:
 		return text.WithArticle(d.role(e)) + " must not send it"
 	case signalbox.ReasonWrongWork:
-		if named := namedWork.FindStringSubmatch(b.Detail); named != nil {
+		if named := namedWork().FindStringSubmatch(b.Detail); named != nil {
 			return "it names " + named[1] + ", but the session works on " + e.Work
 		}
 		return "it does not name " + e.Work
@@ -63,7 +63,7 @@ func (d describer) why(e *signalbox.Event, b rules.SignalRefused) string {
 }
 
 // namedWork finds the work that a refused signal names, as the crew and the rules write it.
-var namedWork = regexp.MustCompile(`\babout '?([^',\s]+)`)
+var namedWork = lazy.Regexp(`\babout '?([^',\s]+)`)
 
 // withDetail appends a detail, unless it only names the work of the signal.
 func withDetail(text, detail string) string {

@@ -13,13 +13,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/durable"
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/tree/runner"
 )
@@ -151,7 +151,7 @@ func homesIn(box, folder string) map[string][]string {
 	return homes
 }
 
-var journalName = regexp.MustCompile(`^([1-9][0-9]{0,5})-([1-9][0-9]{0,5})\.journal$`)
+var journalName = lazy.Regexp(`^([1-9][0-9]{0,5})-([1-9][0-9]{0,5})\.journal$`)
 
 // sessions returns the runs in the sessions of a folder, and in those of their sub-agents. It reads at most limit names of each folder; -1
 // means all.
@@ -179,7 +179,7 @@ func sessions(base, folder string, of Run, limit int) (all []Run) {
 // journals returns the runs of a session.
 func journals(root *os.Root, dir, session string, of Run, base string, limit int) (all []Run) {
 	for _, name := range names(root, dir, limit) {
-		match := journalName.FindStringSubmatch(name)
+		match := journalName().FindStringSubmatch(name)
 		if match == nil {
 			continue
 		}

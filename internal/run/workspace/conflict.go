@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // ConflictError describes a conflict of two commits. Nothing was merged.
@@ -263,7 +264,7 @@ func (r *Repo) unresolved(ctx context.Context, e *ConflictError, commit string) 
 }
 
 // markerPattern matches a line that may be a conflict marker. Such lines also underline headings.
-var markerPattern = regexp.MustCompile(`(?m)^(<{7,}|\|{7,}|={7,}|>{7,})([ \r].*)?$`)
+var markerPattern = lazy.Regexp(`(?m)^(<{7,}|\|{7,}|={7,}|>{7,})([ \r].*)?$`)
 
 // hasMoreMarkers reports whether a file has more lines that may be conflict markers than the two sides together. It finds markers whose
 // text was changed, and those of nested conflicts.
@@ -277,7 +278,7 @@ func (r *Repo) hasMoreMarkers(ctx context.Context, file version, c conflictEntry
 		if err != nil {
 			return false, err
 		}
-		counts[i] = len(markerPattern.FindAllStringIndex(text, -1))
+		counts[i] = len(markerPattern().FindAllStringIndex(text, -1))
 	}
 	return counts[0] > counts[1]+counts[2], nil
 }

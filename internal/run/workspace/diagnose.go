@@ -9,10 +9,10 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/run/contain"
 )
 
@@ -63,7 +63,7 @@ func DiagnoseFailure(files fs.FS, check Check, environment Environment, containe
 		d.output(result.Output)
 	}
 	sure := slices.ContainsFunc(d.causes, func(c Cause) bool { return c.Sure })
-	if found := notFound.FindSubmatch(result.Output); found != nil && !sure && result.Exit == exitNotFound {
+	if found := notFound().FindSubmatch(result.Output); found != nil && !sure && result.Exit == exitNotFound {
 		name := cmp.Or(string(found[1]), string(found[2]))
 		if file, shown := d.inPath(name); file == "" || shown || len(environment.Run) > 0 {
 			d.add(true, fixProgram, "%s was not found", name)
@@ -78,7 +78,7 @@ func DiagnoseFailure(files fs.FS, check Check, environment Environment, containe
 const exitNotFound = 127
 
 // notFound matches what shells and env print about a program that is not there.
-var notFound = regexp.MustCompile(`(?m)^(?:.*[ :])?([^\s:]+): (?:command )?not found\r?$|^(?:/usr/bin/)?env: ['‘"]?([^'’":\s]+)['’"]?: No such file`)
+var notFound = lazy.Regexp(`(?m)^(?:.*[ :])?([^\s:]+): (?:command )?not found\r?$|^(?:/usr/bin/)?env: ['‘"]?([^'’":\s]+)['’"]?: No such file`)
 
 // diagnosis reads the command of a check.
 type diagnosis struct {
@@ -206,7 +206,7 @@ func (d *diagnosis) interpreter(script, name string) {
 	}
 }
 
-var submodulePath = regexp.MustCompile(`(?m)^\s*path\s*=\s*"?(.*?)"?\s*$`)
+var submodulePath = lazy.Regexp(`(?m)^\s*path\s*=\s*"?(.*?)"?\s*$`)
 
 // submodules looks for submodules whose files are not there. A fresh worktree has those that are on this machine.
 func (d *diagnosis) submodules() {
@@ -218,7 +218,7 @@ func (d *diagnosis) submodules() {
 		return
 	}
 	var empty []string
-	for _, found := range submodulePath.FindAllSubmatch(text, -1) {
+	for _, found := range submodulePath().FindAllSubmatch(text, -1) {
 		name := path.Clean(string(found[1]))
 		if entries, err := fs.ReadDir(d.files, name); fs.ValidPath(name) && (errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0) {
 			empty = append(empty, name)
@@ -241,7 +241,7 @@ func (d *diagnosis) command(text string) {
 
 // simple looks at a simple command. It reports whether the next one certainly runs in a known state.
 func (d *diagnosis) simple(words []shellWord) bool {
-	for len(words) > 0 && assignment.MatchString(words[0].text) {
+	for len(words) > 0 && assignment().MatchString(words[0].text) {
 		if strings.HasPrefix(words[0].text, "PATH=") {
 			return false
 		}
@@ -275,7 +275,7 @@ func (d *diagnosis) simple(words []shellWord) bool {
 	}
 	d.program(name, "the check")
 	switch base := path.Base(name); {
-	case interpreters.MatchString(base):
+	case interpreters().MatchString(base):
 		d.interpreted(args, base)
 	case base == "make" || base == "gmake":
 		d.make(args)
@@ -286,8 +286,8 @@ func (d *diagnosis) simple(words []shellWord) bool {
 }
 
 var (
-	assignment    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	interpreters  = regexp.MustCompile(`^(sh|bash|dash|zsh|ksh|python[0-9.]*|pypy[0-9.]*|node|bun|deno|ruby|perl|php|lua[0-9.]*|Rscript)$`)
+	assignment    = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	interpreters  = lazy.Regexp(`^(sh|bash|dash|zsh|ksh|python[0-9.]*|pypy[0-9.]*|node|bun|deno|ruby|perl|php|lua[0-9.]*|Rscript)$`)
 	creators      = []string{"cp", "curl", "install", "ln", "mkdir", "mv", "rm", "tee", "touch", "wget"} // of the files that they name
 	otherBuiltins = []string{"alias", "bg", "break", "continue", "eval", "exit", "export", "false", "fc", "fg", "getopts", "hash", "jobs", "kill", "local",
 		"read", "readonly", "return", "shift", "times", "trap", "type", "unalias", "unset", "wait"}
@@ -372,7 +372,7 @@ func (d *diagnosis) make(args []shellWord) {
 // arguments looks at arguments that are certainly names of files. What follows an option may be created.
 func (d *diagnosis) arguments(args []shellWord) {
 	for i, arg := range args {
-		if !arg.literal || arg.quoted || !fileName.MatchString(arg.text) || i > 0 && strings.HasPrefix(args[i-1].text, "-") ||
+		if !arg.literal || arg.quoted || !fileName().MatchString(arg.text) || i > 0 && strings.HasPrefix(args[i-1].text, "-") ||
 			strings.HasPrefix(arg.text, filepath.Clean(os.TempDir())+"/") { // the check may create it
 			continue
 		}
@@ -381,4 +381,4 @@ func (d *diagnosis) arguments(args []shellWord) {
 }
 
 // fileName matches words with an extension that files have and that domains, packages and versions have not.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9_./-]*[A-Za-z0-9_]\.(bash|bats|c|cc|cfg|conf|cpp|css|csv|go|h|hpp|html|ini|java|js|json|lua|mjs|md|mk|php|pl|proto|py|rb|rs|sh|sql|toml|ts|txt|xml|ya?ml)$`)
+var fileName = lazy.Regexp(`^[A-Za-z0-9_./-]*[A-Za-z0-9_]\.(bash|bats|c|cc|cfg|conf|cpp|css|csv|go|h|hpp|html|ini|java|js|json|lua|mjs|md|mk|php|pl|proto|py|rb|rs|sh|sql|toml|ts|txt|xml|ya?ml)$`)

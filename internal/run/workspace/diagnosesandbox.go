@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/sandbox"
 )
 
@@ -38,21 +39,21 @@ func (d *diagnosis) variable(name string) {
 
 var (
 	// variableUse matches what a shell replaces by a variable: $NAME, ${NAME}, and what is in braces after the name.
-	variableUse = regexp.MustCompile(`\\.|\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{#?([A-Za-z_][A-Za-z0-9_]*)(:?[-+=])?)`)
+	variableUse = lazy.Regexp(`\\.|\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{#?([A-Za-z_][A-Za-z0-9_]*)(:?[-+=])?)`)
 	// singleQuoted matches text that the shell leaves as it is. After an option such as -c it is a script for another shell.
-	singleQuoted = regexp.MustCompile(`(\s-[a-z]*c\s+)?'[^']*'|"(?:\\.|[^"\\])*"|\\.`)
+	singleQuoted = lazy.Regexp(`(\s-[a-z]*c\s+)?'[^']*'|"(?:\\.|[^"\\])*"|\\.`)
 )
 
 // usedVariables returns the variables that a command uses. It leaves out those that the command sets, and those that it has a default
 // for.
 func usedVariables(command string) (names []string) {
-	text := singleQuoted.ReplaceAllStringFunc(command, func(quoted string) string {
+	text := singleQuoted().ReplaceAllStringFunc(command, func(quoted string) string {
 		if quoted[0] == '\'' {
 			return "''"
 		}
 		return quoted
 	})
-	for _, found := range variableUse.FindAllStringSubmatch(text, -1) {
+	for _, found := range variableUse().FindAllStringSubmatch(text, -1) {
 		name := found[1] + found[2]
 		if name == "" || found[3] != "" || slices.Contains(names, name) {
 			continue
@@ -67,22 +68,22 @@ func usedVariables(command string) (names []string) {
 
 var (
 	// fileTrouble matches lines about files that cannot be used, and variableTrouble those about variables that are not set.
-	fileTrouble     = regexp.MustCompile(`(?im)^.*(?:not found|no such file|permission denied|cannot open|can't open|does not exist|ENOENT|EACCES).*$`)
-	variableTrouble = regexp.MustCompile(`(?im)^.*(?:not set|unset|unbound|undefined|not defined|missing|required|must be set|KeyError|environment variable).*$`)
-	absolutePath    = regexp.MustCompile("/[^\\s:;,'\"‘’`()<>\\[\\]]+")
-	variableName    = regexp.MustCompile(`\b[A-Z][A-Z0-9_]{2,}\b`)
+	fileTrouble     = lazy.Regexp(`(?im)^.*(?:not found|no such file|permission denied|cannot open|can't open|does not exist|ENOENT|EACCES).*$`)
+	variableTrouble = lazy.Regexp(`(?im)^.*(?:not set|unset|unbound|undefined|not defined|missing|required|must be set|KeyError|environment variable).*$`)
+	absolutePath    = lazy.Regexp("/[^\\s:;,'\"‘’`()<>\\[\\]]+")
+	variableName    = lazy.Regexp(`\b[A-Z][A-Z0-9_]{2,}\b`)
 )
 
 // output looks at what a failed check wrote, for files that the check cannot see and variables that it does not get.
 func (d *diagnosis) output(text []byte) {
-	for _, line := range fileTrouble.FindAll(text, -1) {
-		for _, name := range absolutePath.FindAll(line, -1) {
+	for _, line := range fileTrouble().FindAll(text, -1) {
+		for _, name := range absolutePath().FindAll(line, -1) {
 			d.hidden(string(name), true)
 			d.ownHome(string(name))
 		}
 	}
-	for _, line := range variableTrouble.FindAll(text, -1) {
-		for _, name := range variableName.FindAll(line, -1) {
+	for _, line := range variableTrouble().FindAll(text, -1) {
+		for _, name := range variableName().FindAll(line, -1) {
 			d.variable(string(name))
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/git"
+	"signalbox/internal/lazy"
 )
 
 // call is one run of git.
@@ -189,11 +189,11 @@ func (f *firstError) Write(b []byte) (int, error) {
 	return n, err
 }
 
-var lockPattern = regexp.MustCompile(`Unable to create '([^\n]+\.lock)': File exists`)
+var lockPattern = lazy.Regexp(`Unable to create '([^\n]+\.lock)': File exists`)
 
 // blockingLock returns the lock file that stopped git, or "".
 func blockingLock(stderr string) string {
-	if found := lockPattern.FindStringSubmatch(stderr); found != nil {
+	if found := lockPattern().FindStringSubmatch(stderr); found != nil {
 		return filepath.FromSlash(found[1])
 	}
 	return ""

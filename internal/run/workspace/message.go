@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -37,13 +38,13 @@ func CommitMessage(task, title, summary string) string {
 }
 
 // special matches lines that git, or a program that reads commits, takes for more than text: trailers, the end of a message, and a patch.
-var special = regexp.MustCompile(`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
+var special = lazy.Regexp(`(?i)^([A-Za-z0-9_-]+[ \t]*[:=]|---|diff |\(cherry picked from |>From |From )`)
 
 // orders matches what tells a forge to run no checks, such as [skip ci]: words in brackets of which one is skip or no, and ***NO_CI***.
-var orders = regexp.MustCompile(`(?i)\[([^\[\]\n]*\b(?:skip|no)(?:_|\b)[^\[\]\n]*)\]|\*\*\*(NO_CI)\*\*\*`)
+var orders = lazy.Regexp(`(?i)\[([^\[\]\n]*\b(?:skip|no)(?:_|\b)[^\[\]\n]*)\]|\*\*\*(NO_CI)\*\*\*`)
 
 // withoutOrders returns text with round brackets around such words.
-func withoutOrders(s string) string { return orders.ReplaceAllString(s, "(${1}${2})") }
+func withoutOrders(s string) string { return orders().ReplaceAllString(s, "(${1}${2})") }
 
 // acting matches what a forge takes for more than text, in commits and in pull requests, in two parts between which a space makes it text:
 //   - references to issues, with which "Fixes #12" closes one: #12, owner/name#12, GH-12;
@@ -51,22 +52,22 @@ func withoutOrders(s string) string { return orders.ReplaceAllString(s, "(${1}${
 //   - addresses, which can refer to issues too, and links and images;
 //   - HTML, and entities, which could stand for any of these characters;
 //   - commands at the start of a line, such as /merge.
-var acting = []*regexp.Regexp{
-	regexp.MustCompile(`(#)(\d)`),
-	regexp.MustCompile(`(?i)\b(GH-)(\d)`),
-	regexp.MustCompile(`(@)( ?)`),
-	regexp.MustCompile(`(:)(//)`),
-	regexp.MustCompile(`(?i)\b(www\.)(\S)`),
-	regexp.MustCompile(`(\])([(\[:])`),
-	regexp.MustCompile(`(<)([A-Za-z/!?])`),
-	regexp.MustCompile(`(&)(#?[A-Za-z0-9]+;)`),
-	regexp.MustCompile(`(?m)^([ \t>*+-]*/)([A-Za-z])`),
+var acting = []func() *regexp.Regexp{
+	lazy.Regexp(`(#)(\d)`),
+	lazy.Regexp(`(?i)\b(GH-)(\d)`),
+	lazy.Regexp(`(@)( ?)`),
+	lazy.Regexp(`(:)(//)`),
+	lazy.Regexp(`(?i)\b(www\.)(\S)`),
+	lazy.Regexp(`(\])([(\[:])`),
+	lazy.Regexp(`(<)([A-Za-z/!?])`),
+	lazy.Regexp(`(&)(#?[A-Za-z0-9]+;)`),
+	lazy.Regexp(`(?m)^([ \t>*+-]*/)([A-Za-z])`),
 }
 
 // inert returns text that no forge acts on. It stays readable.
 func inert(s string) string {
 	for _, pattern := range acting {
-		s = pattern.ReplaceAllString(s, "$1 $2")
+		s = pattern().ReplaceAllString(s, "$1 $2")
 	}
 	return s
 }
@@ -80,7 +81,7 @@ func commitBody(summary string) string {
 	var lines []string
 	for line := range strings.SplitSeq(summary, "\n") {
 		line = strings.TrimRight(line, " \t")
-		if special.MatchString(line) {
+		if special().MatchString(line) {
 			line = "  " + line
 		}
 		if line != "" || len(lines) > 0 && lines[len(lines)-1] != "" {

@@ -152,7 +152,7 @@ func (t *Tree) hasMarkers(name string) bool {
 		return err != nil
 	}
 	text, err := os.ReadFile(file)
-	return err != nil || markerPattern.Match(text)
+	return err != nil || markerPattern().Match(text)
 }
 
 // commitAll creates a commit of the files that git status listed, on top of the commit that it named. It moves no branch: git commit

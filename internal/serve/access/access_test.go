@@ -406,7 +406,7 @@ func TestLoginHost(t *testing.T) {
 	names := map[string]bool{}
 	for _, dir := range []string{dir, dir, other} {
 		name, err := NewStore(dir).LoginHost(t.Context())
-		if err != nil || !loginHosts.MatchString(name) {
+		if err != nil || !loginHosts().MatchString(name) {
 			t.Fatalf("%q, %v", name, err)
 		}
 		names[name] = true
@@ -422,7 +422,7 @@ func TestLoginHost(t *testing.T) {
 	if err := os.WriteFile(file, []byte("localhost\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if name, err := NewStore(dir).LoginHost(t.Context()); err != nil || !loginHosts.MatchString(name) {
+	if name, err := NewStore(dir).LoginHost(t.Context()); err != nil || !loginHosts().MatchString(name) {
 		t.Errorf("after damage: %q, %v", name, err)
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/durable"
+	"signalbox/internal/lazy"
 )
 
 // Kind is how a token is used.
@@ -89,7 +89,7 @@ func NewStore(boxDir string) *Store { return &Store{file: filepath.Join(boxDir, 
 const loginFile = "login.host"
 
 // loginHosts are the names that LoginHost returns.
-var loginHosts = regexp.MustCompile(`^box-[a-z2-7]{26}\.localhost$`)
+var loginHosts = lazy.Regexp(`^box-[a-z2-7]{26}\.localhost$`)
 
 // LoginHost returns the host name under which the browser of a person on this machine logs in to the box. Browsers send cookies to every port of a
 // host, and an agent may listen on another port, so the name cannot be guessed. Browsers resolve every name below localhost to loopback.
@@ -104,7 +104,7 @@ func (s *Store) LoginHost(ctx context.Context) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if name := strings.TrimSpace(string(known)); loginHosts.MatchString(name) {
+	if name := strings.TrimSpace(string(known)); loginHosts().MatchString(name) {
 		return name, nil
 	}
 	name := "box-" + strings.ToLower(rand.Text()) + ".localhost"

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 
 	"signalbox"
 	"signalbox/brief"
+	"signalbox/internal/lazy"
 	"signalbox/internal/portfolio/answer"
 	"signalbox/internal/serve/access"
 )
@@ -130,7 +130,7 @@ func documentOf(operations []operation, version, cookie string) ([]byte, error) 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.name, err)
 		}
-		path := wildcard.ReplaceAllString(o.path, "{$1}")
+		path := wildcard().ReplaceAllString(o.path, "{$1}")
 		if d.Paths[path] == nil {
 			d.Paths[path] = map[string]*documentedOp{}
 		}
@@ -172,7 +172,7 @@ type documentedEvent struct {
 }
 
 // wildcard matches a wildcard of http.ServeMux.
-var wildcard = regexp.MustCompile(`\{([a-z]+)(\.\.\.)?\}`)
+var wildcard = lazy.Regexp(`\{([a-z]+)(\.\.\.)?\}`)
 
 func (d *document) operation(o *operation) (*documentedOp, error) {
 	problem := map[string]media{mediaJSON: {component("Problem")}}

@@ -1,8 +1,9 @@
 package dashboard
 
 import (
-	"regexp"
 	"strings"
+
+	"signalbox/internal/lazy"
 )
 
 // failingOutput is the output of a check that failed, with the line to look at first.
@@ -10,8 +11,8 @@ type failingOutput struct{ Before, Line, After string }
 
 // failureWords matches lines that report a failure, and noFailure those that say that there was none.
 var (
-	failureWords = regexp.MustCompile(`(?i)\b(error|errors|fail|fails|failed|failure|failures|fatal|panic|exception|traceback|assert\w*|not ok|undefined|cannot)\b|(?-i:\w+(Error|Exception)\b)|✗|✘|✕|×`)
-	noFailure    = regexp.MustCompile(`(?i)\b(0|no) (error|fail|failed|failure|warning)`)
+	failureWords = lazy.Regexp(`(?i)\b(error|errors|fail|fails|failed|failure|failures|fatal|panic|exception|traceback|assert\w*|not ok|undefined|cannot)\b|(?-i:\w+(Error|Exception)\b)|✗|✘|✕|×`)
+	noFailure    = lazy.Regexp(`(?i)\b(0|no) (error|fail|failed|failure|warning)`)
 )
 
 // findFailure returns the output of a check in three parts: the first line that reports a failure, or else the last line that is not blank, and what
@@ -22,7 +23,7 @@ func findFailure(output string) failingOutput {
 	for line := range strings.Lines(output) {
 		if strings.TrimSpace(line) != "" {
 			start, end = at, at+len(line)
-			if failureWords.MatchString(line) && !noFailure.MatchString(line) {
+			if failureWords().MatchString(line) && !noFailure().MatchString(line) {
 				break
 			}
 		}

@@ -3,10 +3,11 @@ package dashboard
 import (
 	"bufio"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"signalbox/internal/lazy"
 )
 
 // unifiedDiff is as much of a diff as a page shows.
@@ -119,7 +120,7 @@ func (p *diffParser) add(line string, more int) {
 			p.open(nameOf(line))
 			return
 		}
-		if !headers.MatchString(line) {
+		if !headers().MatchString(line) {
 			if line != "" && p.keep(line) {
 				p.diff.Notes = append(p.diff.Notes, line)
 			}
@@ -167,7 +168,7 @@ func (p *diffParser) keep(text string) bool {
 }
 
 // headers matches the lines outside of hunks that describe a file.
-var headers = regexp.MustCompile(`^(index |--- |\+\+\+ |@@ |\\|old mode |new mode |new file |deleted file |similarity index |dissimilarity index |rename (from|to) |copy (from|to) |Binary files |GIT binary patch)`)
+var headers = lazy.Regexp(`^(index |--- |\+\+\+ |@@ |\\|old mode |new mode |new file |deleted file |similarity index |dissimilarity index |rename (from|to) |copy (from|to) |Binary files |GIT binary patch)`)
 
 // position is where in a hunk the parser is: the next line numbers, and how many lines of each side are left.
 type position struct {
@@ -199,7 +200,7 @@ func (f *diffFile) add(line string, p *position) (diffLine, bool) {
 		}
 		return shown, true
 	}
-	if parts := hunkNumbers.FindStringSubmatch(line); parts != nil {
+	if parts := hunkNumbers().FindStringSubmatch(line); parts != nil {
 		*p = position{old: number(parts[1]), oldLeft: count(parts[2]), new: number(parts[3]), newLeft: count(parts[4])}
 		return diffLine{Kind: "hunk", Text: line}, true
 	}
@@ -228,7 +229,7 @@ func (f *diffFile) add(line string, p *position) (diffLine, bool) {
 	return diffLine{}, false
 }
 
-var hunkNumbers = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+var hunkNumbers = lazy.Regexp(`^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
 
 func number(s string) int {
 	n, _ := strconv.Atoi(s)

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"signalbox"
+	"signalbox/internal/lazy"
 	"signalbox/transcript/internal/lines"
 )
 
@@ -160,13 +160,13 @@ func (t *Turn) problem(field, limit, fault string) {
 	t.Problems = append(t.Problems, fmt.Sprintf("%.40s: %s must be %s; %s", t.Type, field, limit, fault))
 }
 
-var decimalNumber = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+var decimalNumber = lazy.Regexp(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 
 // readConfidence parses a number or percentage. strconv accepts more: hexadecimals, underscores and infinities.
 func readConfidence(text string) (float64, bool) {
 	number, percent := strings.CutSuffix(text, "%")
 	number = strings.TrimRight(number, lines.Space)
-	if !decimalNumber.MatchString(number) {
+	if !decimalNumber().MatchString(number) {
 		return defaultConfidence, false
 	}
 	value, err := strconv.ParseFloat(number, 64)

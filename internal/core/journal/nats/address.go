@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal/driver"
+	"signalbox/internal/lazy"
 )
 
 // defaultName is the name of a box whose address has none.
@@ -23,7 +23,7 @@ const defaultName = "signalbox"
 const passwordVariable = "NATS_PASSWORD"
 
 // names are the names that a box may have. Names of other streams of the box have an underscore.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
+var names = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9-]{0,62}$`)
 
 // address is a parsed address.
 type address struct {
@@ -48,7 +48,7 @@ func parseAddress(text, dir string) (a address, err error) {
 	if a.name = strings.TrimSuffix(name, "/"); a.name == "" {
 		a.name = defaultName
 	}
-	if !names.MatchString(a.name) {
+	if !names().MatchString(a.name) {
 		return invalid("the name of a box has letters, digits and hyphens, at most 63")
 	}
 	user, hosts := cutUser(hosts)

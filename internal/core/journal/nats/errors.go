@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 
@@ -13,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/journal"
+	"signalbox/internal/lazy"
 )
 
 // Codes of errors of JetStream that package jetstream does not name.
@@ -223,11 +223,11 @@ func (r *requests) fail(subject string, err error) {
 	}
 }
 
-var deniedSubject = regexp.MustCompile(`(?i)permissions violation for publish to "([^"]+)"`)
+var deniedSubject = lazy.Regexp(`(?i)permissions violation for publish to "([^"]+)"`)
 
 // deny ends the requests that a message of the server is about.
 func (r *requests) deny(err error) {
-	if found := deniedSubject.FindStringSubmatch(err.Error()); found != nil {
+	if found := deniedSubject().FindStringSubmatch(err.Error()); found != nil {
 		r.fail(found[1], fmt.Errorf("%w: %w", errDenied, err))
 	}
 }

@@ -178,7 +178,7 @@ func (c *Cluster) Validate() error {
 	}
 	used := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
-		if !names.MatchString(name) {
+		if !names().MatchString(name) {
 			return driver.UsageError("%q is not the name of a node: letters, digits and hyphens, at most 63", name)
 		}
 		host, port, err := splitAddress(c.Nodes[name])

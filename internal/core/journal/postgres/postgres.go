@@ -21,7 +21,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
-	"regexp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +30,7 @@ import (
 
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/journal/driver"
+	"signalbox/internal/lazy"
 )
 
 // Options are options for Open.
@@ -98,7 +98,7 @@ type Journal struct {
 var _ journal.Log = (*Journal)(nil)
 
 // schemas are the names that a schema may have.
-var schemas = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
+var schemas = lazy.Regexp(`^[a-z][a-z0-9_]{0,62}$`)
 
 // Open opens the journal in a database, whose address is a URL or a list of settings as libpq defines them.
 func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
@@ -110,7 +110,7 @@ func Open(ctx context.Context, address string, opts Options) (*Journal, error) {
 }
 
 func open(ctx context.Context, address string, opts Options) (*Journal, error) {
-	if !schemas.MatchString(opts.Schema) {
+	if !schemas().MatchString(opts.Schema) {
 		return nil, driver.UsageError("%q is not the name of a schema: a small letter, then small letters, digits and _, at most 63 in all", opts.Schema)
 	}
 	config, err := configure(address)

@@ -13,10 +13,10 @@ package ofx
 import (
 	"fmt"
 	"html"
-	"regexp"
 	"slices"
 	"strings"
 
+	"signalbox/internal/lazy"
 	"signalbox/internal/text"
 )
 
@@ -165,7 +165,7 @@ func (p *parser) prolog() error {
 }
 
 // entity matches the entities of OFX and XML. Any other & is text: few servers write AT&T as AT&amp;T.
-var entity = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});`)
+var entity = lazy.Regexp(`&(?:lt|gt|amp|quot|apos|nbsp|#[0-9]{1,7}|#x[0-9a-fA-F]{1,6});`)
 
 // content returns the text up to the next tag, without comments and processing instructions.
 func (p *parser) content() (string, error) {
@@ -178,7 +178,7 @@ func (p *parser) content() (string, error) {
 		}
 		part := p.skip(n)
 		if strings.Contains(part, "&") {
-			part = entity.ReplaceAllStringFunc(part, html.UnescapeString)
+			part = entity().ReplaceAllStringFunc(part, html.UnescapeString)
 		}
 		parts = append(parts, part)
 		var err error
