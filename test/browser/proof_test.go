@@ -561,16 +561,16 @@ func reversed(b []byte) []byte {
 }
 
 // checkAll is a script that checks proofs, and returns what the verdict of the Go verifier says.
-const checkAll = `((cases) => cases.map(([file, key]) => {
+const checkAll = `((cases) => Promise.all(cases.map(async ([file, key]) => {
 	const text = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 	try {
-		const { event: e, checkpoint: c } = checkProof(text(file), new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(text(key)));
+		const { event: e, checkpoint: c } = await checkProof(text(file), new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(text(key)));
 		return [e.seq, e.time, e.type, e.work, e.session, e.actor, e.data, c.origin, c.size].join(" ");
 	} catch (err) {
 		if (err.constructor !== Error && !(err instanceof TypeError && err.message.includes("decode"))) return "failed: " + err.stack;
 		return "";
 	}
-}))`
+})))`
 
 // TestProofVerifiers compares the verifier in the page with that of signalbox ledger check, on valid proofs and on thousands of others.
 func TestProofVerifiers(t *testing.T) {

@@ -1,8 +1,7 @@
 // Checks a proof file with a public key, in the browser. It accepts exactly what signalbox ledger check accepts; docs/ledger-format.md
 // specifies it, and a test compares both on valid and on changed proofs.
 //
-// SHA-256, SHA-512 and Ed25519 are here, because crypto.subtle does not exist on pages without encryption, and not every browser has
-// Ed25519. Everything that is computed is public, so it does not matter how long it takes.
+// Browsers have the hashes and signatures only on pages that are encrypted or from this machine, files among them.
 "use strict";
 
 const utf8 = new TextEncoder();
@@ -14,25 +13,26 @@ function refuse(reason) {
 
 // checkProof checks the bytes of a proof file with a public key, and returns the event and the checkpoint. It throws an error if the proof is
 // not valid. Numbers of events are BigInts.
-function checkProof(bytes, publicKey) {
-  const key = parseKey(publicKey);
+async function checkProof(bytes, publicKey) {
+  if (!globalThis.crypto?.subtle) refuse("A browser checks proofs only on pages with https and on those of this machine. " + instead);
+  const key = await parseKey(publicKey);
   const { event, hashes, checkpoint: note } = parseProof(bytes);
-  if (hex(hashEvent(event)) !== event.hash) refuse("Event " + event.seq + " was changed: its hash is not that of its content.");
+  if (hex(await hashEvent(event)) !== event.hash) refuse("Event " + event.seq + " was changed: its hash is not that of its content.");
   const checkpoint = parseCheckpoint(note, key);
   if (event.seq < 1n || event.seq > checkpoint.size) refuse("Event " + event.seq + " is not among the " + checkpoint.size + " events that the checkpoint signed.");
-  const root = rootOf(leafHash(unhex(event.hash)), event.seq - 1n, checkpoint.size, hashes.map(unhex));
+  const root = await rootOf(await leafHash(unhex(event.hash)), event.seq - 1n, checkpoint.size, hashes.map(unhex));
   if (!root || hex(root) !== hex(checkpoint.root)) refuse("Event " + event.seq + " is not in the ledger that the checkpoint signed.");
-  if (!verifySignature(key.point, checkpoint.text, checkpoint.signature)) refuse("The checkpoint is not signed with this key.");
+  if (!(await verifySignature(key.point, checkpoint.text, checkpoint.signature))) refuse("The checkpoint is not signed with this key.");
   return { event, checkpoint };
 }
 
 // parseKey parses NAME+ID+KEY.
-function parseKey(text) {
+async function parseKey(text) {
   const match = /^([^+]+)\+([0-9a-fA-F]{8})\+([^]*)$/.exec(trim(text));
   const key = match && decodeBase64(match[3]);
   const shape = "This is not a public key: it is one line, NAME+ID+KEY.";
   if (!key || hasSpace(match[1]) || new TextDecoder("utf-8", { ignoreBOM: true }).decode(utf8.encode(match[1])) !== match[1]) refuse(shape);
-  const id = sha256(concat(utf8.encode(match[1] + "\n"), key)).slice(0, 4);
+  const id = (await sha256(concat(utf8.encode(match[1] + "\n"), key))).slice(0, 4);
   if (hex(id) !== match[2].toLowerCase()) refuse("The public key is damaged: its ID is not that of its name and key.");
   if (key.length !== 33 || key[0] !== 1) refuse("The public key is not an Ed25519 key.");
   return { name: match[1], id, point: key.slice(1) };
@@ -172,18 +172,18 @@ function parseCheckpoint(note, key) {
 const maxEvents = (1n << 60n) - 1n;
 
 // rootOf follows the path from a leaf to the root of a tree, as RFC 9162, section 2.1.3.2, describes it. It returns null if the path has the wrong length.
-function rootOf(hash, index, size, path) {
+async function rootOf(hash, index, size, path) {
   let last = size - 1n;
   for (const other of path) {
     if (last === 0n) return null;
     if (index & 1n || index === last) {
-      hash = nodeHash(other, hash);
+      hash = await nodeHash(other, hash);
       while (!(index & 1n) && index !== 0n) {
         index >>= 1n;
         last >>= 1n;
       }
     } else {
-      hash = nodeHash(hash, other);
+      hash = await nodeHash(hash, other);
     }
     index >>= 1n;
     last >>= 1n;
@@ -223,11 +223,6 @@ function bigEndian(n) {
   return unhex(n.toString(16).padStart(16, "0"));
 }
 
-// littleEndian returns the number that bytes encode, the lowest first.
-function littleEndian(bytes) {
-  return BigInt("0x" + hex(Uint8Array.from(bytes).reverse()));
-}
-
 // decodeBase64 decodes base64 with padding, and returns null if it is not that. Like Go, it ignores line ends and unused bits.
 function decodeBase64(text) {
   text = text.replace(/[\r\n]/g, "");
@@ -239,173 +234,25 @@ function encodeBase64(bytes) {
   return btoa(String.fromCharCode(...bytes));
 }
 
-// Hashes (FIPS 180-4). The constants are the first bits after the point of the roots of the first primes, so they are computed.
+// Cryptography.
 
-const primes = [];
-for (let n = 2; primes.length < 80; n++) if (primes.every((p) => n % p)) primes.push(n);
-
-// fraction returns the first 64 bits after the point of the square or cube root of n.
-function fraction(n, power) {
-  const target = BigInt(n) << (64n * power);
-  let root = 0n;
-  for (let bit = 1n << 70n; bit; bit >>= 1n) if ((root + bit) ** power <= target) root += bit;
-  return BigInt.asUintN(64, root);
+async function sha256(message) {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", message));
 }
 
-const start512 = primes.slice(0, 8).map((p) => fraction(p, 2n));
-const round512 = primes.map((p) => fraction(p, 3n));
-const start256 = start512.map((n) => Number(n >> 32n));
-const round256 = round512.slice(0, 64).map((n) => Number(n >> 32n));
-
-// padded returns a message with the padding of SHA-2, for blocks of a size.
-function padded(message, block) {
-  const length = Math.ceil((message.length + 1 + block / 8) / block) * block;
-  const all = new Uint8Array(length);
-  all.set(message);
-  all[message.length] = 0x80;
-  all.set(bigEndian(8n * BigInt(message.length)), length - 8);
-  return new DataView(all.buffer);
-}
-
-function sha256(message) {
-  const data = padded(message, 64);
-  const turn = (x, n) => (x >>> n) | (x << (32 - n));
-  const w = new Int32Array(64);
-  const state = Int32Array.from(start256);
-  for (let block = 0; block < data.byteLength; block += 64) {
-    for (let i = 0; i < 64; i++) {
-      if (i < 16) {
-        w[i] = data.getInt32(block + 4 * i);
-        continue;
-      }
-      const x = w[i - 15];
-      const y = w[i - 2];
-      w[i] = w[i - 16] + (turn(x, 7) ^ turn(x, 18) ^ (x >>> 3)) + w[i - 7] + (turn(y, 17) ^ turn(y, 19) ^ (y >>> 10));
-    }
-    let [a, b, c, d, e, f, g, h] = state;
-    for (let i = 0; i < 64; i++) {
-      const t = (h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + ((e & f) ^ (~e & g)) + round256[i] + w[i]) | 0;
-      const u = ((turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) ^ (a & c) ^ (b & c))) | 0;
-      [a, b, c, d, e, f, g, h] = [(t + u) | 0, a, b, c, (d + t) | 0, e, f, g];
-    }
-    [a, b, c, d, e, f, g, h].forEach((x, i) => (state[i] += x));
+// verifySignature reports whether a signature of a message is valid. A key that is not a point on the curve has none.
+async function verifySignature(publicKey, message, signature) {
+  let key;
+  try {
+    key = await crypto.subtle.importKey("raw", publicKey, "Ed25519", false, ["verify"]);
+  } catch (err) {
+    if (err.name === "NotSupportedError") refuse("This browser cannot check signatures with Ed25519. " + instead);
+    return false;
   }
-  const sum = new DataView(new ArrayBuffer(32));
-  state.forEach((x, i) => sum.setInt32(4 * i, x));
-  return new Uint8Array(sum.buffer);
+  return crypto.subtle.verify("Ed25519", key, signature, message);
 }
 
-function sha512(message) {
-  const data = padded(message, 128);
-  const cut = (x) => BigInt.asUintN(64, x);
-  const turn = (x, n) => (x >> n) | cut(x << (64n - n));
-  const state = [...start512];
-  for (let block = 0; block < data.byteLength; block += 128) {
-    const w = [];
-    for (let i = 0; i < 80; i++) {
-      if (i < 16) {
-        w.push(data.getBigUint64(block + 8 * i));
-        continue;
-      }
-      const x = w[i - 15];
-      const y = w[i - 2];
-      w.push(cut(w[i - 16] + (turn(x, 1n) ^ turn(x, 8n) ^ (x >> 7n)) + w[i - 7] + (turn(y, 19n) ^ turn(y, 61n) ^ (y >> 6n))));
-    }
-    let [a, b, c, d, e, f, g, h] = state;
-    for (let i = 0; i < 80; i++) {
-      const t = h + (turn(e, 14n) ^ turn(e, 18n) ^ turn(e, 41n)) + ((e & f) ^ (cut(~e) & g)) + round512[i] + w[i];
-      const u = (turn(a, 28n) ^ turn(a, 34n) ^ turn(a, 39n)) + ((a & b) ^ (a & c) ^ (b & c));
-      [a, b, c, d, e, f, g, h] = [cut(t + u), a, b, c, cut(d + t), e, f, g];
-    }
-    [a, b, c, d, e, f, g, h].forEach((x, i) => (state[i] = cut(state[i] + x)));
-  }
-  return concat(...state.map(bigEndian));
-}
-
-// Ed25519 (RFC 8032), which accepts the same signatures as Go: S must be less than the order of the group, and the encoding of the point must be
-// exactly R.
-
-const field = (1n << 255n) - 19n;
-const order = (1n << 252n) + 27742317777372353535851937790883648493n;
-
-function mod(n) {
-  const rest = n % field;
-  return rest < 0n ? rest + field : rest;
-}
-
-function power(base, exponent) {
-  let result = 1n;
-  for (; exponent; exponent >>= 1n) {
-    if (exponent & 1n) result = mod(result * base);
-    base = mod(base * base);
-  }
-  return result;
-}
-
-function inverse(n) {
-  return power(n, field - 2n);
-}
-
-const curve = mod(-121665n * inverse(121666n));
-const rootOfMinusOne = power(2n, (field - 1n) / 4n);
-const neutral = { x: 0n, y: 1n, z: 1n, t: 0n };
-
-// pointAt returns the point with a y and the parity of its x, null if there is none.
-function pointAt(y, odd) {
-  const u = mod(y * y - 1n);
-  const v = mod(curve * y * y + 1n);
-  let x = mod(u * v ** 3n * power(mod(u * v ** 7n), (field - 5n) / 8n));
-  if (mod(v * x * x) !== u) x = mod(x * rootOfMinusOne);
-  if (mod(v * x * x) !== u) return null;
-  if ((x & 1n) !== odd) x = mod(-x);
-  return { x, y, z: 1n, t: mod(x * y) };
-}
-
-const base = pointAt(mod(4n * inverse(5n)), 0n);
-
-function decodePoint(bytes) {
-  const n = littleEndian(bytes);
-  return pointAt(mod(n & ((1n << 255n) - 1n)), n >> 255n);
-}
-
-function encodePoint(p) {
-  const z = inverse(p.z);
-  const n = mod(p.y * z) | ((mod(p.x * z) & 1n) << 255n);
-  return unhex(n.toString(16).padStart(64, "0")).reverse();
-}
-
-function addPoints(p, q) {
-  const a = mod((p.y - p.x) * (q.y - q.x));
-  const b = mod((p.y + p.x) * (q.y + q.x));
-  const c = mod(2n * curve * p.t * q.t);
-  const d = mod(2n * p.z * q.z);
-  const [e, f, g, h] = [b - a, d - c, d + c, b + a];
-  return { x: mod(e * f), y: mod(g * h), z: mod(f * g), t: mod(e * h) };
-}
-
-// sumOfProducts returns m times p plus n times q.
-function sumOfProducts(m, p, n, q) {
-  const both = addPoints(p, q);
-  let sum = neutral;
-  for (let bit = 255n; bit >= 0n; bit--) {
-    sum = addPoints(sum, sum);
-    const inM = (m >> bit) & 1n;
-    const inN = (n >> bit) & 1n;
-    if (inM || inN) sum = addPoints(sum, inM && inN ? both : inM ? p : q);
-  }
-  return sum;
-}
-
-// verifySignature reports whether a signature of a message is valid.
-function verifySignature(publicKey, message, signature) {
-  if (publicKey.length !== 32 || signature.length !== 64) return false;
-  const point = decodePoint(publicKey);
-  const s = littleEndian(signature.slice(32));
-  if (!point || s >= order) return false;
-  const k = littleEndian(sha512(concat(signature.slice(0, 32), publicKey, message))) % order;
-  const minus = { x: mod(-point.x), y: point.y, z: 1n, t: mod(-point.t) };
-  return hex(encodePoint(sumOfProducts(s, base, k, minus))) === hex(signature.slice(0, 32));
-}
+const instead = "Use signalbox ledger check --key KEY FILE.";
 
 // The page.
 
