@@ -149,7 +149,7 @@ func eventList(t *testing.T) string {
 			tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			kind := kindOf(t, f.Type)
 			if options != "" {
-				kind += ", may be absent"
+				kind += ", optional"
 			}
 			if said := comments[name+"."+f.Name]; said != "" {
 				kind += "; " + strings.TrimSuffix(said, ".")
@@ -178,7 +178,7 @@ func kindOf(t *testing.T, typ reflect.Type) string {
 	case reflect.String:
 		return "text"
 	case reflect.Bool:
-		return "true or false"
+		return "boolean"
 	case reflect.Slice:
 		return "list of " + kindOf(t, typ.Elem())
 	case reflect.Struct:
