@@ -1,0 +1,49 @@
+package rules
+
+import "signalbox"
+
+// The types of events about the base, and about commits that machines share.
+const (
+	TypeBaseMoved      = "BaseMoved"
+	TypeCommitsStored  = "CommitsStored"
+	TypeBundleRejected = "BundleRejected"
+)
+
+// BaseMoved records that the base was moved by something other than a merge of signalbox. The checks run on it before anything else is merged.
+type BaseMoved struct {
+	// From is the last known commit of the base, absent if none is known.
+	From string `json:"from,omitempty"`
+	To   string `json:"to"`
+	// Added is the list of commits that the base has now and had not before, as short id and subject; the first 20 of them.
+	Added []string `json:"added,omitempty"`
+	// Dropped is the list of commits that the base had before and has no more.
+	Dropped []string `json:"dropped,omitempty"`
+	// Between is true if it was found at the start of a run, while no session was active.
+	Between bool `json:"between,omitempty"`
+	// Fetched is true if signalbox itself moved it, to the commit of the remote repository in which a pull request was merged.
+	Fetched bool `json:"fetched,omitempty"`
+}
+
+func (BaseMoved) eventType() string { return TypeBaseMoved }
+
+// CommitsStored records that a commit is in a git bundle in the blobs, with everything that it needs and that the commits in needs do not
+// contain. Without a task it belongs to the base.
+type CommitsStored struct {
+	StoredCommit
+	// Replaces is the list of stored commits of the base, or of the task, that the bundle contains too, so that their own bundles are not needed any more. The commit
+	// itself is among them if its bundle was rejected.
+	Replaces []string `json:"replaces,omitempty"`
+}
+
+func (CommitsStored) eventType() string { return TypeCommitsStored }
+
+// BundleRejected records that a machine could not use the bundle of a stored commit. A machine that has the commit stores it again. Without a task the commit belongs
+// to the base.
+type BundleRejected struct {
+	Commit string         `json:"commit"`
+	Bundle signalbox.Hash `json:"bundle"`
+	// Fault is what is wrong with the bundle.
+	Fault string `json:"fault"`
+}
+
+func (BundleRejected) eventType() string { return TypeBundleRejected }
