@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -13,15 +15,28 @@ const (
 	TypeAgentRestored    = "AgentRestored"
 )
 
-// RoleLimited delays the start of agents of a role until a time. It is recorded only if the policy names no agents.
+// RoleLimited delays the start of agents of a role until a time. It is recorded only if the policy
+// names no agents.
 type RoleLimited struct {
 	Role  signalbox.Role `json:"role"`
 	Until time.Time      `json:"until"`
 }
 
-func (RoleLimited) eventType() string { return TypeRoleLimited }
+func (b RoleLimited) fault(*State, *signalbox.Event) string {
+	if roleNumber(b.Role) < 0 {
+		return fmt.Sprintf("there is no role %q", b.Role)
+	}
+	return ""
+}
 
-// AgentUnavailable records that an agent cannot work, and why. It is tried again at a time, or without one only after a human has done something.
+func (b RoleLimited) apply(s *State, _ *signalbox.Event) {
+	same := func(l RoleLimit) bool { return l.Role == b.Role }
+	limited := slices.DeleteFunc(slices.Clone(s.delivery.Limited), same)
+	s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
+}
+
+// AgentUnavailable records that an agent cannot work, and why. It is tried again at a time, or
+// without one only after a human has done something.
 type AgentUnavailable struct {
 	Agent string    `json:"agent"`
 	Cause FailCause `json:"cause"`
@@ -32,14 +47,38 @@ type AgentUnavailable struct {
 	Detail string `json:"detail,omitempty"`
 	// Advice is what to do about it.
 	Advice string `json:"advice,omitempty"`
-	// Next is the agent that takes over in the role in which this was noticed, absent if there is none.
+	// Next is the agent that takes over in the role in which this was noticed, absent if there is
+	// none.
 	Next string `json:"next,omitempty"`
 }
 
-func (AgentUnavailable) eventType() string { return TypeAgentUnavailable }
+func (b AgentUnavailable) fault(*State, *signalbox.Event) string {
+	if b.Agent == "" || b.Role != "" && b.Until.IsZero() {
+		return "an agent without a name, or one that a role has to do without for ever"
+	}
+	return ""
+}
 
-// AgentRestored records that an agent may work again, because a human has done something or its pause is over. If it could not work at all, one
-// session is tried first.
+func (b AgentUnavailable) apply(s *State, _ *signalbox.Event) {
+	s.changeAgent(b.Agent, func(a *AgentState) {
+		switch {
+		case b.Role != "":
+			a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes, r.Until = 0, b.Until.UTC() })
+		case b.Cause.ofAgent():
+			a.Down, a.Detail, a.Advice, a.Trying = b.Cause, b.Detail, b.Advice, false
+			if a.Until = (time.Time{}); !b.Until.IsZero() {
+				a.Until, a.Outages = b.Until.UTC(), a.Outages+1
+			}
+		case !b.Until.IsZero():
+			a.Limited = b.Until.UTC()
+		default:
+			a.Down, a.Detail, a.Advice, a.Trying = b.Cause, b.Detail, b.Advice, false
+		}
+	})
+}
+
+// AgentRestored records that an agent may work again, because a human has done something or its
+// pause is over. If it could not work at all, one session is tried first.
 type AgentRestored struct {
 	Agent  string `json:"agent"`
 	Reason string `json:"reason,omitempty"`
@@ -47,4 +86,22 @@ type AgentRestored struct {
 	Waited bool `json:"waited,omitempty"`
 }
 
-func (AgentRestored) eventType() string { return TypeAgentRestored }
+func (b AgentRestored) fault(*State, *signalbox.Event) string {
+	if b.Agent == "" {
+		return "the agent has no name"
+	}
+	return ""
+}
+
+func (b AgentRestored) apply(s *State, e *signalbox.Event) {
+	s.changeAgent(b.Agent, func(a *AgentState) {
+		trying := a.Trying || a.Down != ""
+		restored := AgentState{Agent: a.Agent, Trying: trying, Restored: a.Restored}
+		if b.Waited {
+			restored.Outages, restored.Roles = a.Outages, a.Roles
+		}
+		if *a = restored; a.Trying {
+			a.Restored = e.Seq
+		}
+	})
+}

@@ -460,37 +460,6 @@ func (d *decider) reconfigureAgents(before, after *Policy, actor string) {
 	d.askAgents(f, "", actor)
 }
 
-func (s *State) applyAgent(e *signalbox.Event, body body) {
-	switch b := body.(type) {
-	case AgentUnavailable:
-		s.changeAgent(b.Agent, func(a *AgentState) {
-			switch {
-			case b.Role != "":
-				a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes, r.Until = 0, b.Until.UTC() })
-			case b.Cause.ofAgent():
-				a.Down, a.Detail, a.Advice, a.Until, a.Trying = b.Cause, b.Detail, b.Advice, time.Time{}, false
-				if !b.Until.IsZero() {
-					a.Until, a.Outages = b.Until.UTC(), a.Outages+1
-				}
-			case !b.Until.IsZero():
-				a.Limited = b.Until.UTC()
-			default:
-				a.Down, a.Detail, a.Advice, a.Trying = b.Cause, b.Detail, b.Advice, false
-			}
-		})
-	case AgentRestored:
-		s.changeAgent(b.Agent, func(a *AgentState) {
-			restored := AgentState{Agent: a.Agent, Trying: a.Trying || a.Down != "", Restored: a.Restored}
-			if b.Waited {
-				restored.Outages, restored.Roles = a.Outages, a.Roles
-			}
-			if *a = restored; a.Trying {
-				a.Restored = e.Seq
-			}
-		})
-	}
-}
-
 // noteAgentWorks records that an agent's program works: it has said something.
 func (s *State) noteAgentWorks(w *Work) {
 	if w.Task == nil || w.Task.Agent == "" || w.Lease == nil {

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"signalbox"
@@ -82,13 +81,6 @@ func (s *State) Base() string { return s.delivery.Base }
 
 // BaseMoves returns the moves of the base during runs that signalbox did not make.
 func (s *State) BaseMoves() []BaseMove { return s.delivery.BaseMoves }
-
-func (s *State) applyBase(e *signalbox.Event, b BaseMoved) {
-	s.delivery.Base = b.To
-	if !b.Between && !b.Fetched {
-		s.delivery.BaseMoves = append(slices.Clip(s.delivery.BaseMoves), BaseMove{b, e.Seq, e.Time})
-	}
-}
 
 // PrepareMerge records the merge commit that is about to become the base. It is refused if the merge is not, or no longer, allowed.
 // Only the system role that merges may send it.

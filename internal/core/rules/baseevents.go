@@ -1,6 +1,11 @@
 package rules
 
-import "signalbox"
+import (
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about the base, and about commits that machines share.
 const (
@@ -9,36 +14,78 @@ const (
 	TypeBundleRejected = "BundleRejected"
 )
 
-// BaseMoved records that the base was moved by something other than a merge of signalbox. The checks run on it before anything else is merged.
+// BaseMoved records that the base was moved by something other than a merge of signalbox. The
+// checks run on it before anything else is merged.
 type BaseMoved struct {
 	// From is the last known commit of the base, absent if none is known.
 	From string `json:"from,omitempty"`
 	To   string `json:"to"`
-	// Added is the list of commits that the base has now and had not before, as short id and subject; the first 20 of them.
+	// Added is the list of commits that the base has now and had not before, as short id and
+	// subject; the first 20 of them.
 	Added []string `json:"added,omitempty"`
 	// Dropped is the list of commits that the base had before and has no more.
 	Dropped []string `json:"dropped,omitempty"`
 	// Between is true if it was found at the start of a run, while no session was active.
 	Between bool `json:"between,omitempty"`
-	// Fetched is true if signalbox itself moved it, to the commit of the remote repository in which a pull request was merged.
+	// Fetched is true if signalbox itself moved it, to the commit of the remote repository in which
+	// a pull request was merged.
 	Fetched bool `json:"fetched,omitempty"`
 }
 
-func (BaseMoved) eventType() string { return TypeBaseMoved }
+func (b BaseMoved) fault(s *State, _ *signalbox.Event) string {
+	if b.From != s.delivery.Base || b.To == "" || b.To == b.From {
+		return fmt.Sprintf("the base is at %q", s.delivery.Base)
+	}
+	return ""
+}
 
-// CommitsStored records that a commit is in a git bundle in the blobs, with everything that it needs and that the commits in needs do not
-// contain. Without a task it belongs to the base.
+func (b BaseMoved) apply(s *State, e *signalbox.Event) {
+	s.delivery.Base = b.To
+	if !b.Between && !b.Fetched {
+		s.delivery.BaseMoves = append(slices.Clip(s.delivery.BaseMoves), BaseMove{b, e.Seq, e.Time})
+	}
+}
+
+// CommitsStored records that a commit is in a git bundle in the blobs, with everything that it
+// needs and that the commits in needs do not contain. Without a task it belongs to the base.
 type CommitsStored struct {
 	StoredCommit
-	// Replaces is the list of stored commits of the base, or of the task, that the bundle contains too, so that their own bundles are not needed any more. The commit
-	// itself is among them if its bundle was rejected.
+	// Replaces is the list of stored commits of the base, or of the task, that the bundle contains
+	// too, so that their own bundles are not needed any more. The commit itself is among them if
+	// its bundle was rejected.
 	Replaces []string `json:"replaces,omitempty"`
 }
 
-func (CommitsStored) eventType() string { return TypeCommitsStored }
+func (b CommitsStored) fault(s *State, e *signalbox.Event) string {
+	return s.runOrTaskFault(e, func(w *Work) string {
+		if w != nil && w.Phase == signalbox.PhaseCompleted && s.storedCommit(w.ID, b.Commit) == nil {
+			return "it is completed"
+		}
+		return s.storedFault(e.Work, b)
+	})
+}
 
-// BundleRejected records that a machine could not use the bundle of a stored commit. A machine that has the commit stores it again. Without a task the commit belongs
-// to the base.
+func (b CommitsStored) apply(s *State, e *signalbox.Event) {
+	s.delivery.Rejected = slices.Clone(s.delivery.Rejected)
+	for i := range s.delivery.Rejected {
+		r := &s.delivery.Rejected[i]
+		if r.Commit == b.Commit || slices.Contains(b.Replaces, r.Commit) {
+			r.Replaced = true
+		}
+	}
+	replaced := func(s StoredCommit) bool { return slices.Contains(b.Replaces, s.Commit) }
+	add := func(list []StoredCommit) []StoredCommit {
+		return append(slices.DeleteFunc(slices.Clone(list), replaced), b.StoredCommit)
+	}
+	if e.Work != "" {
+		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Stored = add(t.Stored) })
+		return
+	}
+	s.delivery.Stored = add(s.delivery.Stored)
+}
+
+// BundleRejected records that a machine could not use the bundle of a stored commit. A machine that
+// has the commit stores it again. Without a task the commit belongs to the base.
 type BundleRejected struct {
 	Commit string         `json:"commit"`
 	Bundle signalbox.Hash `json:"bundle"`
@@ -46,4 +93,10 @@ type BundleRejected struct {
 	Fault string `json:"fault"`
 }
 
-func (BundleRejected) eventType() string { return TypeBundleRejected }
+func (b BundleRejected) fault(s *State, e *signalbox.Event) string {
+	return s.runOrTaskFault(e, func(*Work) string { return s.rejectedFault(e.Work, b) })
+}
+
+func (b BundleRejected) apply(s *State, _ *signalbox.Event) {
+	s.delivery.Rejected = append(slices.Clip(s.delivery.Rejected), RejectedBundle{BundleRejected: b})
+}

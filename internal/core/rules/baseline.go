@@ -190,19 +190,3 @@ func (d *decider) endNeedlessRemediation(actor, reason string) {
 	}
 	d.cancel(r, actor, reason)
 }
-
-func (s *State) applyAccepted(e *signalbox.Event, b BaselineAccepted) {
-	s.delivery.Accepted = &AcceptedBase{b.Commit, b.Failing}
-	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Failing = nil })
-}
-
-// acceptedFault validates an acceptance: of the failures that the last run of the checks found on the base.
-func (s *State) acceptedFault(b BaselineAccepted, w *Work) string {
-	switch {
-	case w.Task.Kind != KindBaseline || w.Phase != signalbox.PhaseBlocked:
-		return "it is not a baseline that waits"
-	case b.Commit != s.delivery.Base || len(b.Failing) == 0 || !slices.Equal(b.Failing, w.Task.Failing):
-		return "these are not the checks that fail on the base"
-	}
-	return ""
-}

@@ -1,6 +1,10 @@
 package rules
 
-import "signalbox"
+import (
+	"fmt"
+
+	"signalbox"
+)
 
 // The types of events of the box and its ledger.
 const (
@@ -18,7 +22,14 @@ type BoxOpened struct {
 	Rules int    `json:"rules"`
 }
 
-func (BoxOpened) eventType() string { return TypeBoxOpened }
+func (b BoxOpened) fault(*State, *signalbox.Event) string {
+	if b.Rules < 1 {
+		return fmt.Sprintf("there are no rules of version %d", b.Rules)
+	}
+	return idFault(b.Box)
+}
+
+func (b BoxOpened) apply(s *State, _ *signalbox.Event) { s.box, s.rules = b.Box, b.Rules }
 
 // RulesUpgraded records that a newer version of the rules applies from this event on.
 type RulesUpgraded struct {
@@ -26,10 +37,23 @@ type RulesUpgraded struct {
 	To   int `json:"to"`
 }
 
-func (RulesUpgraded) eventType() string { return TypeRulesUpgraded }
+func (b RulesUpgraded) fault(s *State, _ *signalbox.Event) string {
+	if b.From != s.rules || b.To <= b.From {
+		return fmt.Sprintf("it upgrades rules version %d to %d, and the log follows version %d",
+			b.From, b.To, s.rules)
+	}
+	return ""
+}
 
-// LedgerMoved records that the ledger continues in another place. It is the last event here: the copy in the other place, which has it
-// too, continues with LedgerContinued.
+func (b RulesUpgraded) apply(s *State, e *signalbox.Event) {
+	s.rules = b.To
+	if b.From < secretsVersion {
+		s.upgraded = e.Seq
+	}
+}
+
+// LedgerMoved records that the ledger continues in another place. It is the last event here: the
+// copy in the other place, which has it too, continues with LedgerContinued.
 type LedgerMoved struct {
 	// Journal is the other place as the setting journal names it, without secrets.
 	Journal string `json:"journal"`
@@ -39,7 +63,11 @@ type LedgerMoved struct {
 	Move string `json:"move,omitempty"`
 }
 
-func (LedgerMoved) eventType() string { return TypeLedgerMoved }
+func (LedgerMoved) fault(*State, *signalbox.Event) string { return "" }
+
+func (b LedgerMoved) apply(s *State, e *signalbox.Event) {
+	s.moved = Move{b.Journal, b.Host, b.Move, e.Actor, e.Time, e.Seq}
+}
 
 // LedgerContinued records that the ledger continues in this place.
 type LedgerContinued struct {
@@ -47,9 +75,17 @@ type LedgerContinued struct {
 	Host    string `json:"host,omitempty"`
 }
 
-func (LedgerContinued) eventType() string { return TypeLedgerContinued }
+func (LedgerContinued) fault(s *State, _ *signalbox.Event) string {
+	if _, moved := s.LastMove(); !moved {
+		return "the ledger was not moved"
+	}
+	return ""
+}
 
-// LossAccepted records that a machine continues although the ledger has lost events that it had applied. It changes nothing.
+func (LedgerContinued) apply(s *State, _ *signalbox.Event) { s.moved = Move{} }
+
+// LossAccepted records that a machine continues although the ledger has lost events that it had
+// applied. It changes nothing.
 type LossAccepted struct {
 	// First is the sequence number of the first event that is missing.
 	First uint64 `json:"first"`
@@ -61,7 +97,14 @@ type LossAccepted struct {
 	Host string `json:"host,omitempty"`
 }
 
-func (LossAccepted) eventType() string { return TypeLossAccepted }
+func (b LossAccepted) fault(*State, *signalbox.Event) string {
+	if b.First == 0 || b.Last < b.First {
+		return fmt.Sprintf("there are no events from %d to %d", b.First, b.Last)
+	}
+	return ""
+}
+
+func (LossAccepted) apply(*State, *signalbox.Event) {}
 
 // BlobRedacted records that the bytes of a blob are destroyed.
 type BlobRedacted struct {
@@ -69,4 +112,13 @@ type BlobRedacted struct {
 	Reason string         `json:"reason"`
 }
 
-func (BlobRedacted) eventType() string { return TypeBlobRedacted }
+func (b BlobRedacted) fault(s *State, _ *signalbox.Event) string {
+	if _, done := s.Redaction(b.Blob); done {
+		return "the blob is redacted already"
+	}
+	return ""
+}
+
+func (b BlobRedacted) apply(s *State, e *signalbox.Event) {
+	s.addRedaction(Redaction{b.Blob, b.Reason, e.Actor, e.Time, e.Seq})
+}

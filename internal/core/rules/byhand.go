@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -81,11 +80,6 @@ func (c ReportChecks) judgeByHand(d *decider, h report) error {
 	return nil
 }
 
-// passed reports whether checks ran and none of them failed, on work that edits no protected files.
-func (b ChecksRan) passed() bool {
-	return len(b.Rows) > 0 && len(failing(b.Rows)) == 0 && len(b.Protected) == 0 && b.Problem == ""
-}
-
 // byHand blocks work opened by hand whose checks could not run, so that it is not dispatched again and again.
 func (c ReportFailure) byHand(d *decider, h report) error {
 	if h.role != signalbox.RoleCI {
@@ -130,39 +124,4 @@ func (s *State) delaysChecks() bool {
 		}
 	}
 	return false
-}
-
-// byHandFault validates an event about work opened by hand that comes from its checks.
-func byHandFault(e *signalbox.Event, body body, w *Work) string {
-	switch b := body.(type) {
-	case ChecksRan:
-		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
-	case SetupRan:
-		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
-	case AgentFailed:
-		return cmp.Or(liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleCI))
-	case ReworkOrdered:
-		if !w.checksFailed() || b.Cause != ReworkChecks {
-			return "its checks did not fail"
-		}
-		return ""
-	}
-	return "the work does not belong to a plan"
-}
-
-// applyByHand folds an event from the checks of work opened by hand.
-func (s *State) applyByHand(e *signalbox.Event, body body) {
-	s.changeWork(e.Work, func(w *Work) {
-		switch b := body.(type) {
-		case ChecksRan:
-			w.Checks = &LastChecks{Seq: e.Seq, Epoch: b.Epoch, Commit: b.Commit, Base: b.Base, Ref: b.Ref, OnBase: b.OnBase,
-				Passed: b.passed(), Failing: failing(b.Rows), Failures: w.checkFailures()}
-		case ReworkOrdered:
-			last := *w.Checks
-			last.Failures, last.Finding = b.Count, &Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
-			w.Checks = &last
-		case AgentFailed:
-			w.Notes = b.Detail
-		}
-	})
 }

@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"signalbox"
@@ -27,19 +29,80 @@ type ChecksRan struct {
 	Base string `json:"base,omitempty"`
 	// Unchanged is true if the work changes nothing.
 	Unchanged bool `json:"unchanged,omitempty"`
-	// Ref is the branch, tag or commit that work opened by hand names. Commit is the commit that it was.
+	// Ref is the branch, tag or commit that work opened by hand names. Commit is the commit that it
+	// was.
 	Ref string `json:"ref,omitempty"`
-	// OnBase is true if work opened by hand names no branch, tag or commit. Commit is the head of the base then.
+	// OnBase is true if work opened by hand names no branch, tag or commit. Commit is the head of
+	// the base then.
 	OnBase bool `json:"on_base,omitempty"`
 	// Problem is the reason why no checks could run on work opened by hand, absent if they ran.
 	Problem string `json:"problem,omitempty"`
-	// Large is the list of files that the work adds and that are larger than allowed, with their sizes.
+	// Large is the list of files that the work adds and that are larger than allowed, with their
+	// sizes.
 	Large []string `json:"large,omitempty"`
-	// Steering is the list of files with which the work changes what steers agents: their settings, hooks and instructions.
+	// Steering is the list of files with which the work changes what steers agents: their settings,
+	// hooks and instructions.
 	Steering []string `json:"steering,omitempty"`
 }
 
-func (ChecksRan) eventType() string { return TypeChecksRan }
+// passed reports whether checks ran and none of them failed, on work that edits no protected files.
+func (b ChecksRan) passed() bool {
+	return len(b.Rows) > 0 && len(failing(b.Rows)) == 0 && len(b.Protected) == 0 && b.Problem == ""
+}
+
+func (b ChecksRan) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string { return checkerFault(e, w, b.Epoch) })
+}
+
+// checkerFault validates an event that only the role that runs the checks can cause.
+func checkerFault(e *signalbox.Event, w *Work, epoch uint64) string {
+	return cmp.Or(liveFault(e, w, epoch), roleFault(w, signalbox.RoleCI))
+}
+
+func (b ChecksRan) apply(s *State, e *signalbox.Event) {
+	w, _ := s.Work(e.Work)
+	if w.Task == nil {
+		s.changeWork(e.Work, func(w *Work) {
+			w.Checks = &LastChecks{Seq: e.Seq, Epoch: b.Epoch, Commit: b.Commit, Base: b.Base, Ref: b.Ref,
+				OnBase: b.OnBase, Passed: b.passed(), Failing: failing(b.Rows), Failures: w.checkFailures()}
+		})
+		return
+	}
+	failed := failing(b.Rows)
+	switch w.Task.Kind {
+	case KindBaseline:
+		s.delivery.Failing, s.delivery.Base = failed, cmp.Or(s.delivery.Base, b.Base)
+	case KindRemediation:
+		failed = append(s.unaccepted(failed), b.unreviewed()...)
+	default:
+		failed = s.unaccepted(failed)
+	}
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Checks, t.Commit, t.Base = e.Seq, b.Commit, b.Base
+		t.Failing, t.Differs, t.Steering = failed, b.Differs, b.Steering
+		if t.Conflict != nil {
+			t.endConflict()
+		}
+	})
+}
+
+// unreviewed returns what a remediation must not change, because no review would notice it: its own
+// checks, what steers agents, and large files. The text is part of the state and must never change.
+func (b ChecksRan) unreviewed() (changes []string) {
+	for _, c := range []struct {
+		what  string
+		files []string
+	}{
+		{"protected files", b.Protected},
+		{"files that steer agents", b.Steering},
+		{"large files", b.Large},
+	} {
+		if len(c.files) > 0 {
+			changes = append(changes, c.what+": "+joinSome(c.files))
+		}
+	}
+	return changes
+}
 
 // CheckRow is one check in one environment.
 type CheckRow struct {
@@ -50,7 +113,8 @@ type CheckRow struct {
 	Millis      int64          `json:"ms"`
 	Output      signalbox.Hash `json:"output,omitzero"`
 	Sandbox     Sandbox        `json:"sandbox,omitzero"`
-	// Cause is why the check failed on the base, if it is something that no commit repairs, such as a program that is not installed.
+	// Cause is why the check failed on the base, if it is something that no commit repairs, such as
+	// a program that is not installed.
 	Cause string `json:"cause,omitempty"`
 }
 
@@ -69,7 +133,8 @@ func ChecksInWords(names []string) []string {
 	return words
 }
 
-// SetupRan records that a command ran that makes a worktree ready to work in, or that something else that a worktree needs failed.
+// SetupRan records that a command ran that makes a worktree ready to work in, or that something
+// else that a worktree needs failed.
 type SetupRan struct {
 	Epoch uint64 `json:"epoch"`
 	// Command is the name of the command.
@@ -88,10 +153,19 @@ type SetupRan struct {
 	OfTask bool `json:"of_task,omitempty"`
 }
 
-func (SetupRan) eventType() string { return TypeSetupRan }
+func (b SetupRan) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		if w.Task == nil {
+			return checkerFault(e, w, b.Epoch)
+		}
+		return liveFault(e, w, b.Epoch)
+	})
+}
 
-// BaselineAccepted records that the human accepts the checks that fail on the base. They do not stop tasks, as long as the base is this
-// commit or what signalbox merged into it.
+func (SetupRan) apply(*State, *signalbox.Event) {}
+
+// BaselineAccepted records that the human accepts the checks that fail on the base. They do not
+// stop tasks, as long as the base is this commit or what signalbox merged into it.
 type BaselineAccepted struct {
 	// Commit is the commit of the base, absent in a shared workspace.
 	Commit string `json:"commit,omitempty"`
@@ -99,9 +173,27 @@ type BaselineAccepted struct {
 	Failing []string `json:"failing"`
 }
 
-func (BaselineAccepted) eventType() string { return TypeBaselineAccepted }
+// fault accepts only the failures that the last run of the checks found on the base.
+func (b BaselineAccepted) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		same := b.Commit == s.delivery.Base && slices.Equal(b.Failing, w.Task.Failing)
+		switch {
+		case w.Task.Kind != KindBaseline || w.Phase != signalbox.PhaseBlocked:
+			return "it is not a baseline that waits"
+		case len(b.Failing) == 0 || !same:
+			return "these are not the checks that fail on the base"
+		}
+		return ""
+	})
+}
 
-// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge, unchanged, file size, plan, human or pull request.
+func (b BaselineAccepted) apply(s *State, e *signalbox.Event) {
+	s.delivery.Accepted = &AcceptedBase{b.Commit, b.Failing}
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Failing = nil })
+}
+
+// ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge,
+// unchanged, file size, plan, human or pull request.
 type ReworkOrdered struct {
 	Cause   string         `json:"cause"`
 	Count   int            `json:"count"`
@@ -113,7 +205,65 @@ type ReworkOrdered struct {
 	Seen []string `json:"seen,omitempty"`
 }
 
-func (ReworkOrdered) eventType() string { return TypeReworkOrdered }
+func (b ReworkOrdered) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		t := w.Task
+		switch {
+		case t == nil && (!w.checksFailed() || b.Cause != ReworkChecks):
+			return "its checks did not fail"
+		case t == nil:
+			return ""
+		case b.Cause == FindingHuman && (w.Done() || t.Merge != nil || !t.hasDeveloper()):
+			return "it is done, is being merged, or has no developer"
+		}
+		return commitFault(w, b.Commit)
+	})
+}
+
+func (b ReworkOrdered) apply(s *State, e *signalbox.Event) {
+	if w, _ := s.Work(e.Work); w.Task != nil {
+		s.changeTask(e.Work, func(w *Work, t *Task) { b.applyTask(e, w, t) })
+		return
+	}
+	s.changeWork(e.Work, func(w *Work) {
+		last := *w.Checks
+		last.Failures = b.Count
+		last.Finding = &Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
+		w.Checks = &last
+	})
+}
+
+func (b ReworkOrdered) applyTask(e *signalbox.Event, w *Work, t *Task) {
+	found := Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
+	switch b.Cause {
+	case ReworkReview:
+		t.Counts.Reviews = b.Count
+	case ReworkAudit:
+		t.Counts.Audits = b.Count
+	case ReworkChecks:
+		t.Counts.Checks = b.Count
+	case ReworkMerge:
+		t.Counts.Merges = b.Count
+	case ReworkUnchanged:
+		t.Counts.Unchanged, t.Unchanged = b.Count, true
+	case ReworkFileSize:
+		t.Counts.Large = b.Count
+		t.dropFindings(ReworkFileSize) // this one names all files
+	case ReworkRequest:
+		t.Counts.Requests = b.Count
+		t.addSeen(b.Seen)
+	case FindingHuman:
+		found.Actor = e.Actor
+		t.Corrections = append(slices.Clip(t.Corrections), found)
+		t.Remedy = "" // it waits for a remediation in progress like all tasks
+		t.resetCounts()
+		if w.Lease != nil && w.Lease.Role.IsAuthor() {
+			t.Context = interruptedContext
+		}
+	}
+	t.Findings = append(slices.Clip(t.Findings), found)
+	t.Conversation = nil
+}
 
 // The causes of rework.
 const (
@@ -126,6 +276,7 @@ const (
 	ReworkUnchanged = "unchanged"
 	// ReworkFileSize means that the work adds large files.
 	ReworkFileSize = "file size"
-	// ReworkRequest means that a check of the pull request failed, or that somebody commented on it.
+	// ReworkRequest means that a check of the pull request failed, or that somebody commented on
+	// it.
 	ReworkRequest = "pull request"
 )

@@ -287,7 +287,7 @@ func TestExpire(t *testing.T) {
 
 // draft makes the next event of a box by hand.
 func draft(b *box, work, session string, data body) *signalbox.Event {
-	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.s.Time(), Type: data.eventType(), Work: work, Session: session, Actor: "A", Data: encode(data)}
+	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.s.Time(), Type: typeOf(data), Work: work, Session: session, Actor: "A", Data: encode(data)}
 }
 
 func TestIDsAreChecked(t *testing.T) {

@@ -194,24 +194,6 @@ func (s *State) RejectedOften(commit string) bool {
 	return n >= maxRejected
 }
 
-func (s *State) applyStored(e *signalbox.Event, b CommitsStored) {
-	s.delivery.Rejected = slices.Clone(s.delivery.Rejected)
-	for i := range s.delivery.Rejected {
-		if r := &s.delivery.Rejected[i]; r.Commit == b.Commit || slices.Contains(b.Replaces, r.Commit) {
-			r.Replaced = true
-		}
-	}
-	add := func(list []StoredCommit) []StoredCommit {
-		kept := slices.DeleteFunc(slices.Clone(list), func(s StoredCommit) bool { return slices.Contains(b.Replaces, s.Commit) })
-		return append(kept, b.StoredCommit)
-	}
-	if e.Work != "" {
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Stored = add(t.Stored) })
-		return
-	}
-	s.delivery.Stored = add(s.delivery.Stored)
-}
-
 // dropStored forgets the bundles of a completed task. If it was delivered and not merged, they are the only ones with its work.
 func (t *Task) dropStored() {
 	if t.Delivered == nil || t.Delivered.Request != "" {

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -97,27 +96,12 @@ func someFiles(names []string) []string {
 	return sanitizeAll(names[:min(len(names), maxConflictFiles)])
 }
 
-func (b ConflictFound) conflict() *Conflict {
-	return &Conflict{b.Commit, b.Base, b.Draft, b.Files, b.Submodules, b.Unresolved, b.Body}
-}
-
 // summary describes the conflict in a line. It is part of the state.
 func (c *Conflict) summary() string {
 	if len(c.Unresolved) > 0 {
 		return "conflict markers are left in " + joinSome(c.Unresolved)
 	}
 	return "it conflicts with the base in " + joinSome(c.Files)
-}
-
-// applyConflict folds a conflict. What was found about an earlier one does not matter any more.
-func (t *Task) applyConflict(e *signalbox.Event, b ConflictFound) {
-	t.Counts.Conflicts = b.Count
-	t.endConflict()
-	if len(b.Files) == 0 {
-		return
-	}
-	t.Conflict = b.conflict()
-	t.Findings = append(slices.Clip(t.Findings), Finding{Cause: FindingConflict, Summary: t.Conflict.summary(), Body: b.Body, Seq: e.Seq})
 }
 
 // endConflict forgets a conflict that is resolved.
@@ -137,17 +121,3 @@ func (t *Task) dropFindings(cause string) {
 
 // FindingConflict is the cause of the finding that work conflicts with the base.
 const FindingConflict = "conflict"
-
-// conflictFault validates a conflict.
-func conflictFault(e *signalbox.Event, w *Work, b ConflictFound) string {
-	if b.Commit == "" || b.Base == "" {
-		return "the commits are missing"
-	}
-	if fault := liveFault(e, w, b.Epoch); fault != "" {
-		return fault
-	}
-	if role := w.Lease.Role; role != signalbox.RoleCI && role != signalbox.RoleMerger && !role.IsAuthor() {
-		return fmt.Sprintf("the %s must not report it", role)
-	}
-	return ""
-}

@@ -180,15 +180,6 @@ func (d *decider) answerRequest(w *Work, c AnswerQuestion) {
 	d.unblock(w, c.Actor, c.Question)
 }
 
-// applyDelivered folds a delivery. What came back before is still known.
-func (t *Task) applyDelivered(b Delivered) {
-	var seen []string
-	if t.Delivered != nil {
-		seen = t.Delivered.Seen
-	}
-	t.Delivered = &DeliveredTask{Delivery: b.Delivery, Seen: seen}
-}
-
 // reopenRequest makes the task be delivered again, also with the same commit. What was pushed and what came back is still known: the pull
 // request may be open, and other tasks may build on it. If it was closed, the next one has findings of its own.
 func (t *Task) reopenRequest(closed bool) {
@@ -203,27 +194,15 @@ func (t *Task) reopenRequest(closed bool) {
 	t.Delivered = &delivered
 }
 
-// applySeen folds the findings of a pull request that were sent back.
-func (t *Task) applySeen(b ReworkOrdered) {
-	t.Counts.Requests = b.Count
+// addSeen remembers the findings of a pull request that were sent back.
+func (t *Task) addSeen(ids []string) {
 	if t.Delivered == nil {
 		return
 	}
 	delivered := *t.Delivered
-	delivered.Seen = append(slices.Clone(delivered.Seen), b.Seen...)
+	delivered.Seen = append(slices.Clone(delivered.Seen), ids...)
 	delivered.Seen = delivered.Seen[max(0, len(delivered.Seen)-maxSeen):]
 	t.Delivered = &delivered
-}
-
-// deliveryFault validates a delivery.
-func (s *State) deliveryFault(e *signalbox.Event, w *Work, b Delivered) string {
-	if s.delivery.Policy.Deliver == DeliverMerge {
-		return "the policy merges work"
-	}
-	if b.Tip == "" || b.Commit == "" || b.Branch == "" || (s.delivery.Policy.Deliver == DeliverRequest) != (b.Request != "") {
-		return "it does not say what was delivered"
-	}
-	return cmp.Or(commitFault(w, b.Tip), liveFault(e, w, b.Epoch), roleFault(w, signalbox.RoleMerger))
 }
 
 // deliverFault validates the part of a policy about the delivery of work.

@@ -422,14 +422,14 @@ func wantTypes(t failer, d Decision, want ...string) {
 func wantBody(t failer, d Decision, want body) {
 	t.Helper()
 	for _, e := range d.Events {
-		if e.Type == want.eventType() {
+		if e.Type == typeOf(want) {
 			if diff := gocmp.Diff(want, mustDecode(&e)); diff != "" {
 				t.Fatalf("%s (-want +got):\n%s", e.Type, diff)
 			}
 			return
 		}
 	}
-	t.Fatalf("there is no %s among %d events", want.eventType(), len(d.Events))
+	t.Fatalf("there is no %s among %d events", typeOf(want), len(d.Events))
 }
 
 func TestDeliverTwoDependentTasks(t *testing.T) {

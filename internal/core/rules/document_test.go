@@ -137,8 +137,8 @@ func phaseTable() string {
 func eventList(t *testing.T) string {
 	comments := typeComments(t)
 	var b strings.Builder
-	for _, body := range bodies {
-		name := body.eventType()
+	for _, body := range allBodies(t) {
+		name := typeOf(body)
 		if comments[name] == "" {
 			t.Errorf("%s has no comment", name)
 		}

@@ -5,17 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"signalbox"
 )
 
-// body is the data of an event: one of the types in the files *events.go. Once released, a type keeps
-// its name, its fields and their meaning forever. A changed type is a new version, with its number
-// in a field "v"; version 1 has no such field.
+// body is the data of an event, and what the event does: one of the types in the files *events.go.
+// The type of the event is the name of the Go type. Once released, a type keeps its name, its
+// fields and their meaning forever. A changed type is a new version, with its number in a field
+// "v"; version 1 has no such field. A new type also goes into the table decoders.
 type body interface {
-	eventType() string
+	// fault returns why the event cannot follow the history that s is the fold of, "" if it can.
+	fault(s *State, e *signalbox.Event) string
+	// apply folds the event into s, after fault has accepted it. Texts that it composes are part of
+	// the state and must never change: the same history must always give the same state.
+	apply(s *State, e *signalbox.Event)
 }
+
+// typeOf returns the type of an event with that body.
+func typeOf(b body) string { return reflect.TypeOf(b).Name() }
 
 // ErrNewer means that a newer signalbox wrote the log. This one must not append to it.
 var ErrNewer = errors.New("the ledger was written by a newer signalbox")
@@ -28,18 +37,20 @@ func newer(err error) error {
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "install the newer signalbox here too"}
 }
 
-// encode returns a body as compact JSON without HTML escapes, so that other tools show the same text that was hashed.
+// encode returns a body as compact JSON without HTML escapes, so that other tools show the same
+// text that was hashed.
 func encode(b body) []byte {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(b); err != nil {
-		panic("rules: " + b.eventType() + " does not encode: " + err.Error()) // our own types always do
+		panic("rules: " + typeOf(b) + " does not encode: " + err.Error()) // our own types always do
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
-// decode returns the body of an event. An unknown type or field means that a newer signalbox wrote it.
+// decode returns the body of an event. An unknown type or field means that a newer signalbox wrote
+// it.
 func decode(e *signalbox.Event) (body, error) {
 	if read, known := decoders[e.Type]; known {
 		return read(e)
@@ -71,7 +82,8 @@ func EventTypes() []string {
 	return types
 }
 
-// decoders returns the body of an event, by event type.
+// decoders is the table of all types of events, in the order in which docs/state-machine.md lists
+// them. Each decodes the body of an event.
 var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeBoxOpened:             decodeAs[BoxOpened],
 	TypeRulesUpgraded:         decodeAs[RulesUpgraded],
@@ -104,7 +116,6 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeBlockerAdded:          decodeAs[BlockerAdded],
 	TypeTaskExpanded:          decodeAs[TaskExpanded],
 	TypeChecksRan:             decodeAs[ChecksRan],
-	TypeSetupRan:              decodeAs[SetupRan],
 	TypeMergeRequested:        decodeAs[MergeRequested],
 	TypeMergeApproved:         decodeAs[MergeApproved],
 	TypeMergePrepared:         decodeAs[MergePrepared],
@@ -130,8 +141,9 @@ var decoders = map[string]func(*signalbox.Event) (body, error){
 	TypeAgentFailed:           decodeAs[AgentFailed],
 	TypeRoleLimited:           decodeAs[RoleLimited],
 	TypeAgentUnavailable:      decodeAs[AgentUnavailable],
-	TypeConversationOpened:    decodeAs[ConversationOpened],
 	TypeAgentRestored:         decodeAs[AgentRestored],
+	TypeConversationOpened:    decodeAs[ConversationOpened],
+	TypeSetupRan:              decodeAs[SetupRan],
 	TypeQuestionAsked:         decodeAs[QuestionAsked],
 	TypeQuestionAnswered:      decodeAs[QuestionAnswered],
 	TypeFilesLocked:           decodeAs[FilesLocked],

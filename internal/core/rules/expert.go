@@ -3,7 +3,6 @@ package rules
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"signalbox"
 )
@@ -124,30 +123,6 @@ func (c ResumeSession) decide(d *decider) error {
 	d.tryAgent(d.answer.Agent, h.actor)
 	d.answer.Seq = d.recordFor(h, resumed)
 	return nil
-}
-
-func (s *State) applyExpert(e *signalbox.Event, body body) {
-	switch b := body.(type) {
-	case ExpertRequested:
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.ExpertRequests = b.Count })
-	case ExpertAdvised:
-		s.changeTask(e.Work, func(_ *Work, t *Task) {
-			t.Advice = append(slices.Clip(t.Advice), Advice{b.Expert, b.Request, b.Body, b.Blob})
-			t.markReady(b.Request)
-		})
-	case ExpertRegistered:
-		s.delivery.Experts = append(slices.Clip(s.delivery.Experts), b.Expert)
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Expert = b.Expert.Name })
-	case SessionParked:
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Parked = &Park{For: b.For, File: b.File, Until: b.Until} })
-	case SessionResumed:
-		s.changeTask(e.Work, func(_ *Work, t *Task) {
-			if t.Parked.File && !t.Parked.Ready {
-				t.Context = "You waited for " + t.Parked.For + " in vain: another task still has it. Leave it alone and do what can be done without it, or ask for it again."
-			}
-			t.Parked, t.Agent = nil, cmp.Or(b.Agent, t.Agent)
-		})
-	}
 }
 
 // markReady marks a parked task as ready if it waits for what.

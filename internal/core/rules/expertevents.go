@@ -1,6 +1,10 @@
 package rules
 
-import "signalbox"
+import (
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about experts.
 const (
@@ -18,7 +22,11 @@ type ExpertRequested struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
-func (ExpertRequested) eventType() string { return TypeExpertRequested }
+func (ExpertRequested) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b ExpertRequested) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.ExpertRequests = b.Count })
+}
 
 // ExpertAdvised gives an expert's advice to the task that asked.
 type ExpertAdvised struct {
@@ -28,11 +36,23 @@ type ExpertAdvised struct {
 	Blob    signalbox.Hash `json:"blob,omitzero"`
 }
 
-func (ExpertAdvised) eventType() string { return TypeExpertAdvised }
+func (ExpertAdvised) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b ExpertAdvised) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Advice = append(slices.Clip(t.Advice), Advice{b.Expert, b.Request, b.Body, b.Blob})
+		t.markReady(b.Request)
+	})
+}
 
 // ExpertRegistered adds an expert to the configured ones.
 type ExpertRegistered struct {
 	Expert Expert `json:"expert"`
 }
 
-func (ExpertRegistered) eventType() string { return TypeExpertRegistered }
+func (ExpertRegistered) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b ExpertRegistered) apply(s *State, e *signalbox.Event) {
+	s.delivery.Experts = append(slices.Clip(s.delivery.Experts), b.Expert)
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Expert = b.Expert.Name })
+}

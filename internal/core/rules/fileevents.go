@@ -1,5 +1,13 @@
 package rules
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox"
+)
+
 // The types of events about files that several tasks change.
 const (
 	TypeFilesLocked  = "FilesLocked"
@@ -13,14 +21,37 @@ type FilesLocked struct {
 	Files []string `json:"files"`
 }
 
-func (FilesLocked) eventType() string { return TypeFilesLocked }
+func (b FilesLocked) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		for _, file := range b.Files {
+			if owner, held := s.locks[file]; held && owner != w.ID {
+				return fmt.Sprintf("%s has %q", owner, file)
+			}
+		}
+		return ""
+	})
+}
+
+func (b FilesLocked) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Locks = lockOrder(append(slices.Clone(t.Locks), b.Files...))
+	})
+}
 
 // LocksYielded releases all files that a task has locked.
 type LocksYielded struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (LocksYielded) eventType() string { return TypeLocksYielded }
+func (LocksYielded) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b LocksYielded) apply(s *State, e *signalbox.Event) {
+	w, _ := s.Work(e.Work)
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Locks, t.Context = nil, strings.TrimPrefix(t.Context+"\n"+b.Reason, "\n")
+	})
+	s.grantFiles(w.Task.Locks)
+}
 
 // FileWaited records that a task asked for a file that another task has locked.
 type FileWaited struct {
@@ -29,7 +60,11 @@ type FileWaited struct {
 	Count  int    `json:"count"`
 }
 
-func (FileWaited) eventType() string { return TypeFileWaited }
+func (FileWaited) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b FileWaited) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.FileWaits = b.Count })
+}
 
 // OverlapNoted records that two tasks, each in its own workspace, change the same file.
 type OverlapNoted struct {
@@ -37,4 +72,8 @@ type OverlapNoted struct {
 	With string `json:"with"`
 }
 
-func (OverlapNoted) eventType() string { return TypeOverlapNoted }
+func (OverlapNoted) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b OverlapNoted) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, b.note()) })
+}

@@ -151,23 +151,6 @@ func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 	d.answer.Parked = true
 }
 
-func (s *State) applyFiles(e *signalbox.Event, body body) {
-	switch b := body.(type) {
-	case FilesLocked:
-		s.changeTask(e.Work, func(_ *Work, t *Task) {
-			t.Locks = lockOrder(append(slices.Clone(t.Locks), b.Files...))
-		})
-	case LocksYielded:
-		freed := s.works[s.workIndex[e.Work]].Task.Locks
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Locks, t.Context = nil, strings.TrimPrefix(t.Context+"\n"+b.Reason, "\n") })
-		s.grantFiles(freed)
-	case FileWaited:
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.FileWaits = b.Count })
-	case OverlapNoted:
-		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, b.note()) })
-	}
-}
-
 // grantFiles gives each released file to the task that has waited longest for it.
 func (s *State) grantFiles(files []string) {
 	for _, file := range files {

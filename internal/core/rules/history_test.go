@@ -35,7 +35,7 @@ func (b *box) event(work, session string, data body) *signalbox.Event {
 	if session != "" {
 		actor = "a-" + session
 	}
-	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.now, Type: data.eventType(), Work: work, Session: session, Actor: actor, Data: encode(data)}
+	return &signalbox.Event{Seq: b.s.Seq() + 1, Time: b.now, Type: typeOf(data), Work: work, Session: session, Actor: actor, Data: encode(data)}
 }
 
 // completed makes the event of the exit signal that S could send, changed.
@@ -189,8 +189,8 @@ func TestImpossibleBeginnings(t *testing.T) {
 	} {
 		s := &State{}
 		wantUnchanged(t, s, func() {
-			err := s.Apply(&signalbox.Event{Seq: 1, Time: t0, Type: data.eventType(), Work: "w", Actor: "op", Data: encode(data)})
-			if !errors.Is(err, ErrHistory) || err.Error() != "the history contradicts itself: event 1, "+data.eventType()+": "+fault {
+			err := s.Apply(&signalbox.Event{Seq: 1, Time: t0, Type: typeOf(data), Work: "w", Actor: "op", Data: encode(data)})
+			if !errors.Is(err, ErrHistory) || err.Error() != "the history contradicts itself: event 1, "+typeOf(data)+": "+fault {
 				t.Errorf("%v, want %s", err, fault)
 			}
 		})
@@ -208,8 +208,8 @@ func wantUnchanged(t failer, s *State, f func()) {
 }
 
 func TestNewer(t *testing.T) {
-	for _, b := range bodies {
-		eventType, whole := b.eventType(), string(encode(b))
+	for _, b := range allBodies(t) {
+		eventType, whole := typeOf(b), string(encode(b))
 		more := strings.TrimSuffix(whole, "}") + `,"v":2}`
 		if whole == "{}" {
 			more = `{"v":2}`

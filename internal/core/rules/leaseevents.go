@@ -1,6 +1,9 @@
 package rules
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"signalbox"
@@ -19,7 +22,8 @@ type LeaseGranted struct {
 	Lease   string         `json:"lease"`
 	Role    signalbox.Role `json:"role"`
 	Expires time.Time      `json:"expires"`
-	// Secret is the SHA-256 of the secret that the claim returned. A caller needs the secret to use the lease.
+	// Secret is the SHA-256 of the secret that the claim returned. A caller needs the secret to use
+	// the lease.
 	Secret signalbox.Hash `json:"secret_hash,omitzero" blob:"-"`
 	// Identity is the MCP client that claimed the work.
 	Identity string `json:"identity,omitempty"`
@@ -31,7 +35,40 @@ type LeaseGranted struct {
 	Machine string `json:"machine,omitempty"`
 }
 
-func (LeaseGranted) eventType() string { return TypeLeaseGranted }
+func (b LeaseGranted) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		session, known := s.Session(e.Session)
+		switch {
+		case w.Lease != nil:
+			return fmt.Sprintf("lease %d is live", w.Lease.Epoch)
+		case b.Role == "" || b.Role != w.claimableBy():
+			return fmt.Sprintf("role %q may not claim %s", b.Role, w.Phase)
+		case known && (session.Role != b.Role || session.Actor != e.Actor):
+			return "the session has another role or actor"
+		}
+		ids := idFault(e.Session, e.Actor, b.Lease, cmp.Or(b.Identity, e.Actor))
+		return cmp.Or(ids, ttlFault(e, b.Expires))
+	})
+}
+
+func (b LeaseGranted) apply(s *State, e *signalbox.Event) {
+	s.changeWork(e.Work, func(w *Work) {
+		w.Lease = &signalbox.Lease{ID: b.Lease, Epoch: e.Seq, Session: e.Session, Actor: e.Actor,
+			Role: b.Role, Expires: b.Expires.UTC()}
+		w.Present = &Tenure{Epoch: e.Seq, Session: e.Session, Actor: e.Actor, Role: b.Role,
+			Phase: w.Phase, From: e.Time, Secret: b.Secret, Identity: b.Identity, Crew: b.Crew}
+		if w.Task != nil && b.Agent != "" {
+			task := *w.Task
+			task.Agent = b.Agent
+			w.Task = &task
+		}
+	})
+	s.changeSession(e.Session, func(session *Session) {
+		session.Actor, session.Role = e.Actor, b.Role
+		session.Held = append(session.Held, LeaseRef{e.Seq, e.Work})
+		session.Live = append(slices.Clone(session.Live), e.Seq)
+	})
+}
 
 // LeaseRenewed extends the lease.
 type LeaseRenewed struct {
@@ -39,19 +76,81 @@ type LeaseRenewed struct {
 	Expires time.Time `json:"expires"`
 }
 
-func (LeaseRenewed) eventType() string { return TypeLeaseRenewed }
+func (b LeaseRenewed) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		if w.Lease != nil && !b.Expires.After(w.Lease.Expires) {
+			return "it does not extend the lease"
+		}
+		return cmp.Or(liveFault(e, w, b.Epoch), ttlFault(e, b.Expires))
+	})
+}
 
-// LeaseReleased ends a lease because its holder is done or gave up, or because an operator revoked it.
+func (b LeaseRenewed) apply(s *State, e *signalbox.Event) {
+	s.changeWork(e.Work, func(w *Work) {
+		lease := *w.Lease
+		lease.Expires = b.Expires.UTC()
+		w.Lease = &lease
+	})
+}
+
+// LeaseReleased ends a lease because its holder is done or gave up, or because an operator revoked
+// it.
 type LeaseReleased struct {
 	Epoch  uint64 `json:"epoch"`
 	Reason string `json:"reason,omitempty"`
 }
 
-func (LeaseReleased) eventType() string { return TypeLeaseReleased }
+func (b LeaseReleased) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string { return liveFault(e, w, b.Epoch) })
+}
+
+func (LeaseReleased) apply(s *State, e *signalbox.Event) { s.endLease(e, EndedReleased) }
 
 // LeaseExpired ends a lease that was not renewed in time.
 type LeaseExpired struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-func (LeaseExpired) eventType() string { return TypeLeaseExpired }
+func (b LeaseExpired) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		if w.Lease != nil && e.Time.Before(w.Lease.Expires) {
+			return "the lease has not expired"
+		}
+		return leaseFault(e, w, b.Epoch)
+	})
+}
+
+func (LeaseExpired) apply(s *State, e *signalbox.Event) { s.endLease(e, EndedExpired) }
+
+// endLease removes the lease from the work. If an exit signal ended the tenure, Ended is already
+// set and stays.
+func (s *State) endLease(e *signalbox.Event, how Ending) {
+	var ended *signalbox.Lease
+	s.changeWork(e.Work, func(w *Work) {
+		past := *w.Present
+		past.To, past.End = e.Time, e.Seq
+		if past.Ended == "" {
+			past.Ended = how
+		}
+		ended, w.Lease, w.Present = w.Lease, nil, nil
+		w.Past = append(w.Past, past)
+		if t := w.Task; t != nil &&
+			(t.Parked != nil || t.Progress != nil || t.Agent != "" || t.Conversation != nil) {
+			task := *t
+			task.endConversationLease(ended.Role)
+			task.Parked, task.Progress, task.Agent = nil, nil, ""
+			w.Task = &task
+		}
+	})
+	s.changeSession(ended.Session, func(session *Session) {
+		isEnded := func(epoch uint64) bool { return epoch == ended.Epoch }
+		session.Live = slices.DeleteFunc(slices.Clone(session.Live), isEnded)
+	})
+}
+
+func ttlFault(e *signalbox.Event, expires time.Time) string {
+	if ttl := expires.Sub(e.Time); ttl < signalbox.MinLeaseTTL || ttl > signalbox.MaxLeaseTTL {
+		return fmt.Sprintf("the lease would last %s", ttl)
+	}
+	return ""
+}

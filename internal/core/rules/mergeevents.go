@@ -1,6 +1,12 @@
 package rules
 
-import "signalbox"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about merging and delivering work.
 const (
@@ -19,7 +25,18 @@ type MergeRequested struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-func (MergeRequested) eventType() string { return TypeMergeRequested }
+func (b MergeRequested) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		if w.Phase != signalbox.PhaseReadyForMerge || w.Task.Audited {
+			return "a merge is requested once, in READY_FOR_MERGE"
+		}
+		return cmp.Or(commitFault(w, b.Commit), auditorFault(w))
+	})
+}
+
+func (MergeRequested) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Audited = true })
+}
 
 // MergeApproved records that a human approved a merge.
 type MergeApproved struct {
@@ -27,10 +44,16 @@ type MergeApproved struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-func (MergeApproved) eventType() string { return TypeMergeApproved }
+func (b MergeApproved) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string { return commitFault(w, b.Commit) })
+}
 
-// MergePrepared records the merge commit that is about to become the base. After a crash, the base contains exactly this commit
-// if the merge took place.
+func (MergeApproved) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Approved = true })
+}
+
+// MergePrepared records the merge commit that is about to become the base. After a crash, the base
+// contains exactly this commit if the merge took place.
 type MergePrepared struct {
 	Epoch  uint64 `json:"epoch"`
 	Commit string `json:"commit"`
@@ -40,7 +63,13 @@ type MergePrepared struct {
 	Tip string `json:"tip"`
 }
 
-func (MergePrepared) eventType() string { return TypeMergePrepared }
+func (b MergePrepared) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string { return mergerFault(e, w, b.Tip, b.Epoch) })
+}
+
+func (b MergePrepared) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Merge = &PreparedMerge{b.Commit, b.Before} })
+}
 
 // Merged records that the work is in the base. Unblocked lists the tasks that waited only for it.
 type Merged struct {
@@ -54,19 +83,92 @@ type Merged struct {
 	Tip string `json:"tip,omitempty"`
 }
 
-func (Merged) eventType() string { return TypeMerged }
+func (b Merged) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		blocked := w.Phase == signalbox.PhaseBlocked
+		switch {
+		case b.Epoch != 0:
+		case w.Task.Kind == KindRemediation && blocked: // declared healthy
+			return ""
+		case w.Task.Unchanged && blocked && b.Commit == "": // declared done
+			return ""
+		case w.WaitsForRequest(): // merged elsewhere
+			return commitFault(w, b.Tip)
+		case s.delivery.Policy.Shared:
+			return auditorFault(w)
+		}
+		return mergerFault(e, w, b.Tip, b.Epoch)
+	})
+}
 
-// Delivered records that the work is on a branch, which was perhaps pushed, and for which a pull request was perhaps opened. Unblocked lists
-// the tasks that waited only for it.
+func (b Merged) apply(s *State, e *signalbox.Event) {
+	if d := &s.delivery; d.Base != "" && d.Base == b.Before {
+		if a := d.Accepted; a != nil && a.Commit == b.Before {
+			d.Accepted = &AcceptedBase{b.Commit, a.Failing}
+		}
+		d.Base = b.Commit
+	}
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Audited, t.Merge = true, nil })
+}
+
+// Delivered records that the work is on a branch, which was perhaps pushed, and for which a pull
+// request was perhaps opened. Unblocked lists the tasks that waited only for it.
 type Delivered struct {
 	Epoch uint64 `json:"epoch"`
 	Delivery
 	Unblocked []string `json:"unblocked,omitempty"`
 }
 
-func (Delivered) eventType() string { return TypeDelivered }
+func (b Delivered) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		how := s.delivery.Policy.Deliver
+		requested := b.Request != ""
+		switch {
+		case how == DeliverMerge:
+			return "the policy merges work"
+		case b.Tip == "" || b.Commit == "" || b.Branch == "" || requested != (how == DeliverRequest):
+			return "it does not say what was delivered"
+		}
+		return mergerFault(e, w, b.Tip, b.Epoch)
+	})
+}
 
-// BranchMoved records that the branch of a task was moved by something other than signalbox. What it was moved to does not count.
+// apply keeps what came back about an earlier delivery.
+func (b Delivered) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		var seen []string
+		if t.Delivered != nil {
+			seen = t.Delivered.Seen
+		}
+		t.Delivered = &DeliveredTask{Delivery: b.Delivery, Seen: seen}
+	})
+}
+
+// mergerFault validates an event that only the merger can cause, for a commit that was checked.
+func mergerFault(e *signalbox.Event, w *Work, tip string, epoch uint64) string {
+	merger := roleFault(w, signalbox.RoleMerger)
+	return cmp.Or(commitFault(w, tip), liveFault(e, w, epoch), merger)
+}
+
+// auditorFault validates an event that only an auditor can cause.
+func auditorFault(w *Work) string {
+	if w.Lease == nil ||
+		w.Lease.Role != signalbox.RoleAuditor && w.Lease.Role != signalbox.RoleHealthAuditor {
+		return fmt.Sprintf("no %s holds the work", signalbox.RoleAuditor)
+	}
+	return ""
+}
+
+// commitFault validates the commit that an event names. Older events name none.
+func commitFault(w *Work, commit string) string {
+	if commit != "" && commit != w.Task.Commit {
+		return fmt.Sprintf("the commit that was checked is %q", w.Task.Commit)
+	}
+	return ""
+}
+
+// BranchMoved records that the branch of a task was moved by something other than signalbox. What
+// it was moved to does not count.
 type BranchMoved struct {
 	Epoch uint64 `json:"epoch"`
 	// Expected is the commit that counts.
@@ -74,16 +176,19 @@ type BranchMoved struct {
 	Found    string `json:"found"`
 }
 
-func (BranchMoved) eventType() string { return TypeBranchMoved }
+func (b BranchMoved) fault(s *State, e *signalbox.Event) string { return s.heldFault(e, b.Epoch) }
 
-// ConflictFound records that the work conflicts with the base. If an author records it, the author is about to resolve it. One without
-// files means that there is no conflict any more.
+func (BranchMoved) apply(*State, *signalbox.Event) {}
+
+// ConflictFound records that the work conflicts with the base. If an author records it, the author
+// is about to resolve it. One without files means that there is no conflict any more.
 type ConflictFound struct {
 	Epoch uint64 `json:"epoch"`
 	// Commit is the commit of the work, and Base that of the base.
 	Commit string `json:"commit"`
 	Base   string `json:"base"`
-	// Draft is the commit with both, and with conflict markers, that the author gets. Its parents are Commit and Base.
+	// Draft is the commit with both, and with conflict markers, that the author gets. Its parents
+	// are Commit and Base.
 	Draft string `json:"draft,omitempty"`
 	// Files is the list of files that conflict; the first 50 of them.
 	Files []string `json:"files,omitempty"`
@@ -97,4 +202,36 @@ type ConflictFound struct {
 	Body signalbox.Hash `json:"body,omitzero"`
 }
 
-func (ConflictFound) eventType() string { return TypeConflictFound }
+func (b ConflictFound) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		if b.Commit == "" || b.Base == "" {
+			return "the commits are missing"
+		}
+		if fault := liveFault(e, w, b.Epoch); fault != "" {
+			return fault
+		}
+		role := w.Lease.Role
+		if role != signalbox.RoleCI && role != signalbox.RoleMerger && !role.IsAuthor() {
+			return fmt.Sprintf("the %s must not report it", role)
+		}
+		return ""
+	})
+}
+
+// apply forgets what was found about an earlier conflict.
+func (b ConflictFound) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Counts.Conflicts = b.Count
+		t.endConflict()
+		if len(b.Files) == 0 {
+			return
+		}
+		t.Conflict = b.conflict()
+		t.Findings = append(slices.Clip(t.Findings),
+			Finding{Cause: FindingConflict, Summary: t.Conflict.summary(), Body: b.Body, Seq: e.Seq})
+	})
+}
+
+func (b ConflictFound) conflict() *Conflict {
+	return &Conflict{b.Commit, b.Base, b.Draft, b.Files, b.Submodules, b.Unresolved, b.Body}
+}

@@ -85,20 +85,3 @@ func HintMoved(address string, addUser bool) string {
 	}
 	return fmt.Sprintf("write journal: %q into .signalbox/signalbox.yaml on this machine%s, and start again", address, user)
 }
-
-// moveFault returns why an event cannot follow in a ledger that was moved, or why it cannot be continued, or "".
-func (s *State) moveFault(body body) string {
-	_, moved := s.LastMove()
-	switch body.(type) {
-	case LedgerContinued:
-		if !moved {
-			return "the ledger was not moved"
-		}
-	case RulesUpgraded: // comes before LedgerContinued
-	default:
-		if moved {
-			return "the ledger was moved by the event before it"
-		}
-	}
-	return ""
-}

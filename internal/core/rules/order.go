@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"time"
 
 	"signalbox"
 )
@@ -232,63 +231,5 @@ func (d *decider) retry(w *Work, actor, reason string, from signalbox.Phase) {
 	}
 	if d.answer.Work == w.ID {
 		d.answer.Phase = at
-	}
-}
-
-func (s *State) applyOrder(e *signalbox.Event, body body) {
-	if e.Work == "" {
-		switch b := body.(type) {
-		case Paused:
-			if b.Role != "" {
-				s.changeRole(b.Role, func(r *RoleSpent) { r.Paused = true })
-				return
-			}
-			s.delivery.Paused, s.delivery.NoBudget = true, b.Budget
-		case Resumed:
-			if b.Role != "" {
-				s.changeRole(b.Role, func(r *RoleSpent) { r.Paused = false })
-				return
-			}
-			s.delivery.Paused, s.delivery.NoBudget = false, false
-		case Cancelled:
-			s.delivery.Cancelled = b.Reason
-		case Retried:
-			for _, r := range s.delivery.Roles {
-				if r.Paused {
-					s.changeRole(r.Role, func(r *RoleSpent) { r.Paused = false })
-				}
-			}
-			s.delivery.Cancelled, s.delivery.Paused, s.delivery.NoBudget, s.delivery.Limited = "", false, false, nil
-			for _, a := range s.delivery.Agents {
-				s.changeAgent(a.Agent, func(a *AgentState) { a.Limited, a.Roles, a.Outages = time.Time{}, nil, 0 })
-			}
-		}
-		return
-	}
-	var freed []string
-	asker := ""
-	s.changeTask(e.Work, func(w *Work, t *Task) {
-		switch b := body.(type) {
-		case Paused:
-			t.Paused, t.NoBudget = true, b.Budget
-		case Resumed:
-			t.Paused, t.NoBudget = false, false
-		case Cancelled:
-			t.Cancelled, freed, t.Locks, t.Merge, t.Conversation = b.Reason, t.Locks, nil, nil, nil
-			asker = t.Asker
-		case Retried:
-			t.Cancelled, t.Paused, t.NoBudget, t.Conversation = "", false, false, nil
-			t.reopenRequest(false)
-			t.resetCounts()
-			if b.From != "" { // whatever the phase is, another audit follows; it waits for a remediation in progress like all tasks
-				t.Audited, t.Approved, t.Remedy = false, false, ""
-			}
-		case MergeApproved:
-			t.Approved = true
-		}
-	})
-	s.grantFiles(freed)
-	if asker != "" { // a cancelled request ends the wait of the task that made it
-		s.changeTask(asker, func(_ *Work, t *Task) { t.markReady(e.Work) })
 	}
 }

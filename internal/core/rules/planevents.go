@@ -1,6 +1,11 @@
 package rules
 
-import "signalbox"
+import (
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about plans and their tasks.
 const (
@@ -18,24 +23,72 @@ type PolicySet struct {
 	Policy Policy `json:"policy"`
 }
 
-func (PolicySet) eventType() string { return TypePolicySet }
+func (b PolicySet) fault(*State, *signalbox.Event) string { return policyFault(&b.Policy) }
+
+func (b PolicySet) apply(s *State, _ *signalbox.Event) {
+	if p := s.delivery.Policy; p != nil && p.CheckSet != b.Policy.CheckSet {
+		s.delivery.Accepted = nil // it was about other checks
+	}
+	s.delivery.Policy = &b.Policy
+	s.refreshAll()
+}
 
 // PlanOpened starts loading a plan. Nothing is dispatched until PlanLoaded.
 type PlanOpened struct {
 	Plan  signalbox.Hash `json:"plan"`
 	Name  string         `json:"name,omitempty"`
 	Tasks int            `json:"tasks"`
-	// ID identifies the plan in this box, and Source outside of it. Both are empty for the only plan of a box before rules version 3.
+	// ID identifies the plan in this box, and Source outside of it. Both are empty for the only
+	// plan of a box before rules version 3.
 	ID     string `json:"id,omitempty"`
 	Source string `json:"source,omitempty"`
 	// Adopts means that the tasks without a plan belong to this one.
 	Adopts bool `json:"adopts,omitempty"`
 }
 
-func (PlanOpened) eventType() string { return TypePlanOpened }
+func (b PlanOpened) fault(s *State, _ *signalbox.Event) string {
+	switch {
+	case s.delivery.Policy == nil:
+		return "the box has no policy"
+	case b.ID == "" && (b.Source != "" || b.Adopts || s.delivery.PlanID != ""):
+		return "the plan has no id"
+	case b.ID != "":
+		return idFault(b.ID)
+	}
+	return ""
+}
 
-// TaskPlanned adds a work item for the delivery loop: a task or sub-task, a remediation, a request to an expert, or a
-// baseline.
+func (b PlanOpened) apply(s *State, _ *signalbox.Event) {
+	d := &s.delivery
+	d.Plan, d.PlanName, d.PlanID, d.Loading = b.Plan, b.Name, b.ID, true
+	record := PlanRecord{b.ID, b.Source, b.Name}
+	i := slices.IndexFunc(d.Plans, func(p PlanRecord) bool { return p.ID == b.ID })
+	switch {
+	case b.ID == "":
+	case i >= 0:
+		d.Plans = slices.Clone(d.Plans)
+		d.Plans[i] = record
+	default:
+		d.Plans = append(slices.Clip(d.Plans), record)
+		if !b.Adopts {
+			d.Granted = d.Spent // the budgets of the run and its roles are for this plan
+			for _, r := range d.Roles {
+				s.changeRole(r.Role, func(r *RoleSpent) { r.Granted = r.Spent })
+			}
+		}
+	}
+	if !b.Adopts {
+		return
+	}
+	for _, w := range s.works {
+		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == "" {
+			s.changeTask(w.ID, func(_ *Work, t *Task) { t.Plan = b.ID })
+		}
+	}
+}
+
+// TaskPlanned adds a work item for the delivery loop: a task or sub-task, a remediation, a request
+// to an expert, or a baseline.
 type TaskPlanned struct {
 	Kind     Kind            `json:"kind"`
 	Title    string          `json:"title,omitempty"`
@@ -48,14 +101,74 @@ type TaskPlanned struct {
 	Parent   string          `json:"parent,omitempty"`
 	Budget   Budget          `json:"budget,omitzero"`
 	Plan     string          `json:"plan,omitempty"`
-	// Name is the id of the task in its plan, if the work has another because another plan uses it too.
+	// Name is the id of the task in its plan, if the work has another because another plan uses it
+	// too.
 	Name   string `json:"name,omitempty"`
 	Asker  string `json:"asker,omitempty"`
 	Asked  uint64 `json:"asked,omitempty"`
 	Expert string `json:"expert,omitempty"`
 }
 
-func (TaskPlanned) eventType() string { return TypeTaskPlanned }
+func (b TaskPlanned) fault(s *State, e *signalbox.Event) string {
+	if _, exists := s.Work(e.Work); exists {
+		return "the work already exists"
+	}
+	if fault := b.kindFault(s, e); fault != "" {
+		return fault
+	}
+	if s.delivery.Policy == nil {
+		return "the box has no policy"
+	}
+	return idFault(e.Work)
+}
+
+// kindFault validates what depends on the kind of the work: its id, and the phase in which it
+// starts.
+func (b TaskPlanned) kindFault(s *State, e *signalbox.Event) string {
+	var next string
+	first := signalbox.PhaseImplementation
+	switch b.Kind {
+	case KindTask:
+		if b.Phase != signalbox.PhaseDraft && b.Phase != first || isReservedID(e.Work) {
+			return "a task starts in DRAFT or IMPLEMENTATION and must not have a reserved id"
+		}
+		if b.Plan != s.delivery.PlanID && b.Parent == "" {
+			return fmt.Sprintf("plan %q is not being loaded", b.Plan)
+		}
+		return ""
+	case KindRemediation:
+		next = fmt.Sprintf("R-%d", s.delivery.Remediations+1)
+	case KindExpert:
+		next = fmt.Sprintf("X-%d", s.delivery.Requests+1)
+	case KindBaseline:
+		next, first = fmt.Sprintf("B-%d", s.delivery.Baselines+1), signalbox.PhaseCIPending
+	default:
+		return fmt.Sprintf("there is no kind %q", b.Kind)
+	}
+	if e.Work != next || b.Phase != first {
+		return fmt.Sprintf("the next %s is %s and starts in %s", b.Kind, next, first)
+	}
+	if asker, known := s.Work(b.Asker); b.Kind == KindExpert && (!known || asker.Task == nil) {
+		return "there is no task that asked for it"
+	}
+	return ""
+}
+
+func (b TaskPlanned) apply(s *State, e *signalbox.Event) {
+	switch b.Kind {
+	case KindRemediation:
+		s.delivery.Remediations++
+	case KindExpert:
+		s.delivery.Requests++
+	case KindBaseline:
+		s.delivery.Baselines++
+	}
+	s.delivery.Orders = max(s.delivery.Orders, b.Order+1)
+	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time, Task: &Task{
+		Kind: b.Kind, Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files,
+		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Plan: b.Plan, Name: b.Name,
+		Asker: b.Asker, Asked: b.Asked, Expert: b.Expert}})
+}
 
 // TaskReplanned records that an updated plan describes a task differently.
 type TaskReplanned struct {
@@ -68,14 +181,56 @@ type TaskReplanned struct {
 	Budget   Budget         `json:"budget,omitzero"`
 }
 
-func (TaskReplanned) eventType() string { return TypeTaskReplanned }
+func (TaskReplanned) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		if w.Task.Kind != KindTask || w.Phase == signalbox.PhaseCompleted {
+			return "only a task that is not completed can be replanned"
+		}
+		return ""
+	})
+}
+
+func (b TaskReplanned) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(w *Work, t *Task) {
+		if b.Text != t.Text {
+			t.Conversation = nil
+		}
+		w.Title, t.Order, t.Priority, t.Blockers = b.Title, b.Order, b.Priority, b.Blockers
+		t.Files, t.Text, t.Budget = b.Files, b.Text, b.Budget
+	})
+}
 
 // PlanLoaded finishes loading a plan.
 type PlanLoaded struct {
 	Plan signalbox.Hash `json:"plan"`
 }
 
-func (PlanLoaded) eventType() string { return TypePlanLoaded }
+func (b PlanLoaded) fault(s *State, _ *signalbox.Event) string {
+	if b.Plan != s.delivery.Plan || !s.delivery.Loading {
+		return "that plan is not being loaded"
+	}
+	return ""
+}
+
+func (PlanLoaded) apply(s *State, _ *signalbox.Event) {
+	s.delivery.Loading = false
+	s.removeCircularWaits()
+}
+
+// removeCircularWaits removes blockers that agents named and that, in the new plan, depend on the
+// waiting task.
+func (s *State) removeCircularWaits() {
+	for _, w := range s.works {
+		if w.Task == nil {
+			continue
+		}
+		for _, id := range w.Task.Waits {
+			if b, known := s.Work(id); known && s.waitsFor(b, w.ID) {
+				s.changeTask(w.ID, func(_ *Work, t *Task) { t.Waits = remove(t.Waits, id) })
+			}
+		}
+	}
+}
 
 // BlockerAdded records that a task waits for others which the plan does not name.
 type BlockerAdded struct {
@@ -83,7 +238,16 @@ type BlockerAdded struct {
 	Count int      `json:"count"`
 }
 
-func (BlockerAdded) eventType() string { return TypeBlockerAdded }
+func (BlockerAdded) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b BlockerAdded) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Counts.Waits = b.Count
+		for _, id := range b.On {
+			t.Waits = appendUnique(t.Waits, id)
+		}
+	})
+}
 
 // TaskExpanded attaches a business analyst's specification.
 type TaskExpanded struct {
@@ -92,4 +256,13 @@ type TaskExpanded struct {
 	SubTasks   []string       `json:"sub_tasks,omitempty"`
 }
 
-func (TaskExpanded) eventType() string { return TypeTaskExpanded }
+func (TaskExpanded) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b TaskExpanded) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Specification = b.Body
+		for _, id := range b.SubTasks {
+			t.Waits = appendUnique(t.Waits, id)
+		}
+	})
+}

@@ -171,34 +171,6 @@ func unused(id string, inUse func(string) bool) string {
 	}
 }
 
-func (s *State) openPlan(b PlanOpened) {
-	s.delivery.Plan, s.delivery.PlanName, s.delivery.PlanID, s.delivery.Loading = b.Plan, b.Name, b.ID, true
-	record := PlanRecord{b.ID, b.Source, b.Name}
-	i := slices.IndexFunc(s.delivery.Plans, func(p PlanRecord) bool { return p.ID == b.ID })
-	switch {
-	case b.ID == "":
-	case i >= 0:
-		s.delivery.Plans = slices.Clone(s.delivery.Plans)
-		s.delivery.Plans[i] = record
-	default:
-		s.delivery.Plans = append(slices.Clip(s.delivery.Plans), record)
-		if !b.Adopts {
-			s.delivery.Granted = s.delivery.Spent // the budgets of the run and its roles are for this plan
-			for _, r := range s.delivery.Roles {
-				s.changeRole(r.Role, func(r *RoleSpent) { r.Granted = r.Spent })
-			}
-		}
-	}
-	if !b.Adopts {
-		return
-	}
-	for _, w := range s.works {
-		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == "" {
-			s.changeTask(w.ID, func(_ *Work, t *Task) { t.Plan = b.ID })
-		}
-	}
-}
-
 // PlanID returns the id of the plan that was loaded last.
 func (s *State) PlanID() string { return s.delivery.PlanID }
 

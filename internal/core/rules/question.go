@@ -234,54 +234,6 @@ func (d *decider) block(h report, kind QuestionKind, body signalbox.Hash, format
 	d.move(h, signalbox.PhaseBlocked)
 }
 
-func (s *State) applyQuestion(e *signalbox.Event, body body) {
-	switch b := body.(type) {
-	case QuestionAsked:
-		q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text, Body: b.Body, Asked: e.Time, Seq: e.Seq,
-			Cap: b.Cap, Role: b.Role, Spent: b.Spent, Agents: b.Agents}
-		s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
-		if e.Work != "" {
-			s.changeTask(e.Work, func(_ *Work, t *Task) { t.Questions = appendUnique(t.Questions, b.Question) })
-		}
-	case QuestionAnswered:
-		s.delivery.Questions = slices.Clone(s.delivery.Questions)
-		for i, q := range s.delivery.Questions {
-			if q.ID == b.Question {
-				answered := *q
-				answered.Answer, answered.Actor, answered.Answered, answered.Withdrawn = b.Answer, e.Actor, e.Time, b.Withdrawn
-				s.delivery.Questions[i] = &answered
-			}
-		}
-		if e.Work == "" {
-			if q, _ := s.Question(b.Question); b.NoGrant || q.Kind == AskedAgent || q.Kind == AskedSetup {
-			} else if q.Role != "" {
-				s.changeRole(q.Role, func(r *RoleSpent) { r.Granted = r.Spent })
-			} else {
-				s.delivery.Granted = s.delivery.Spent // other questions without work and role are about the budget of the run
-			}
-			s.refreshAll()
-			return
-		}
-		s.changeTask(e.Work, func(w *Work, t *Task) {
-			t.Questions = remove(t.Questions, b.Question)
-			if !b.Withdrawn {
-				t.Answers = appendUnique(t.Answers, b.Question)
-				t.resetCounts()
-				if q, _ := s.Question(b.Question); q.Kind == AskedBudget && !b.NoGrant {
-					t.Granted = t.Spent
-				}
-				if q, _ := s.Question(b.Question); q.Kind == AskedRequest && w.BlockedFrom == signalbox.PhaseReadyForMerge {
-					t.reopenRequest(true)
-				}
-				if b.Keep {
-					t.KeepLarge = true
-					t.dropFindings(ReworkFileSize)
-				}
-			}
-		})
-	}
-}
-
 // resetCounts resets the failure counts, because the human has intervened.
 func (t *Task) resetCounts() { t.Counts, t.Timeouts, t.Attempts = Counts{}, nil, 0 }
 

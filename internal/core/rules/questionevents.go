@@ -1,6 +1,11 @@
 package rules
 
-import "signalbox"
+import (
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about questions to the human.
 const (
@@ -14,8 +19,8 @@ type QuestionAsked struct {
 	Kind     QuestionKind   `json:"kind"`
 	Text     string         `json:"text"`
 	Body     signalbox.Hash `json:"body,omitzero"`
-	// Cap is which budget is spent, if it is not that of the task or the run. Role is the role if that is CapRole, and Spent what
-	// the turn has used if it is CapTurn.
+	// Cap is which budget is spent, if it is not that of the task or the run. Role is the role if
+	// that is CapRole, and Spent what the turn has used if it is CapTurn.
 	Cap   Cap            `json:"cap,omitempty"`
 	Role  signalbox.Role `json:"role,omitempty"`
 	Spent Spent          `json:"spent,omitzero"`
@@ -23,17 +28,90 @@ type QuestionAsked struct {
 	Agents []string `json:"agents,omitempty"`
 }
 
-func (QuestionAsked) eventType() string { return TypeQuestionAsked }
+func (b QuestionAsked) fault(s *State, e *signalbox.Event) string {
+	return s.runOrTaskFault(e, func(*Work) string {
+		if next := fmt.Sprintf("Q-%d", len(s.delivery.Questions)+1); b.Question != next {
+			return "the next question is " + next
+		}
+		return ""
+	})
+}
+
+func (b QuestionAsked) apply(s *State, e *signalbox.Event) {
+	q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text,
+		Body: b.Body, Asked: e.Time, Seq: e.Seq, Cap: b.Cap, Role: b.Role, Spent: b.Spent,
+		Agents: b.Agents}
+	s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
+	if e.Work != "" {
+		s.changeTask(e.Work, func(_ *Work, t *Task) {
+			t.Questions = appendUnique(t.Questions, b.Question)
+		})
+	}
+}
 
 // QuestionAnswered records the human's answer. Withdrawn means that the question no longer matters.
 type QuestionAnswered struct {
 	Question  string `json:"question"`
 	Answer    string `json:"answer,omitempty"`
 	Withdrawn bool   `json:"withdrawn,omitempty"`
-	// NoGrant means that the answer to a question about a budget does not extend the budget: it was no, or the limit was raised.
+	// NoGrant means that the answer to a question about a budget does not extend the budget: it was
+	// no, or the limit was raised.
 	NoGrant bool `json:"no_grant,omitempty"`
 	// Keep means that the human allows the large files of the task.
 	Keep bool `json:"keep,omitempty"`
 }
 
-func (QuestionAnswered) eventType() string { return TypeQuestionAnswered }
+func (b QuestionAnswered) fault(s *State, e *signalbox.Event) string {
+	return s.runOrTaskFault(e, func(*Work) string {
+		q, known := s.Question(b.Question)
+		if !known || !q.Open() || q.Work != e.Work {
+			return fmt.Sprintf("%s is not an open question about it", b.Question)
+		}
+		return ""
+	})
+}
+
+func (b QuestionAnswered) apply(s *State, e *signalbox.Event) {
+	i := slices.IndexFunc(s.delivery.Questions, func(q *Question) bool { return q.ID == b.Question })
+	q := *s.delivery.Questions[i]
+	q.Answer, q.Actor, q.Answered, q.Withdrawn = b.Answer, e.Actor, e.Time, b.Withdrawn
+	s.delivery.Questions = slices.Clone(s.delivery.Questions)
+	s.delivery.Questions[i] = &q
+	if e.Work == "" {
+		b.applyRun(s, &q)
+		return
+	}
+	s.changeTask(e.Work, func(w *Work, t *Task) {
+		t.Questions = remove(t.Questions, b.Question)
+		if !b.Withdrawn {
+			b.applyTask(&q, w, t)
+		}
+	})
+}
+
+// applyRun extends the budget that a question about the whole run was about.
+func (b QuestionAnswered) applyRun(s *State, q *Question) {
+	switch {
+	case b.NoGrant || q.Kind == AskedAgent || q.Kind == AskedSetup:
+	case q.Role != "":
+		s.changeRole(q.Role, func(r *RoleSpent) { r.Granted = r.Spent })
+	default: // other questions without work and role are about the budget of the run
+		s.delivery.Granted = s.delivery.Spent
+	}
+	s.refreshAll()
+}
+
+func (b QuestionAnswered) applyTask(q *Question, w *Work, t *Task) {
+	t.Answers = appendUnique(t.Answers, b.Question)
+	t.resetCounts()
+	if q.Kind == AskedBudget && !b.NoGrant {
+		t.Granted = t.Spent
+	}
+	if q.Kind == AskedRequest && w.BlockedFrom == signalbox.PhaseReadyForMerge {
+		t.reopenRequest(true)
+	}
+	if b.Keep {
+		t.KeepLarge = true
+		t.dropFindings(ReworkFileSize)
+	}
+}

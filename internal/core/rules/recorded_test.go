@@ -71,9 +71,9 @@ func TestRecordedHistories(t *testing.T) {
 			}
 		})
 	}
-	for _, b := range bodies {
-		if !seen[b.eventType()] {
-			t.Errorf("no recorded history has a %s", b.eventType())
+	for _, b := range allBodies(t) {
+		if !seen[typeOf(b)] {
+			t.Errorf("no recorded history has a %s", typeOf(b))
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package rules
 
-import "signalbox"
+import (
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about remediations.
 const (
@@ -17,16 +21,37 @@ type RemediationNeeded struct {
 	Body        signalbox.Hash `json:"body,omitzero"`
 }
 
-func (RemediationNeeded) eventType() string { return TypeRemediationNeeded }
+func (b RemediationNeeded) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(*Work) string {
+		r, known := s.Work(b.Remediation)
+		if !known || r.Task == nil || r.Task.Kind != KindRemediation || r.Done() {
+			return "there is no such remediation"
+		}
+		return ""
+	})
+}
 
-// HealthAudited records a health auditor's verdict. A contradiction is a healthy verdict although checks fail.
+func (b RemediationNeeded) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Remedy, t.Counts.Remedies = b.Remediation, t.Counts.Remedies+1
+	})
+	s.changeTask(b.Remediation, func(_ *Work, t *Task) {
+		t.Issues = append(slices.Clip(t.Issues),
+			Finding{Cause: "blocked", Summary: b.Issue, Body: b.Body, Work: e.Work, Seq: e.Seq})
+	})
+}
+
+// HealthAudited records a health auditor's verdict. A contradiction is a healthy verdict although
+// checks fail.
 type HealthAudited struct {
 	Healthy       bool   `json:"healthy"`
 	Contradiction bool   `json:"contradiction,omitempty"`
 	Reason        string `json:"reason,omitempty"`
 }
 
-func (HealthAudited) eventType() string { return TypeHealthAudited }
+func (HealthAudited) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (HealthAudited) apply(*State, *signalbox.Event) {}
 
 // RemediationRetried starts another attempt.
 type RemediationRetried struct {
@@ -34,11 +59,30 @@ type RemediationRetried struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-func (RemediationRetried) eventType() string { return TypeRemediationRetried }
+func (RemediationRetried) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (b RemediationRetried) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Attempts = b.Attempt
+		t.Findings = append(slices.Clip(t.Findings),
+			Finding{Cause: findingHealth, Summary: b.Reason, Seq: e.Seq})
+	})
+}
 
 // RemediationEnded lets a task continue that waited for a remediation.
 type RemediationEnded struct {
 	Remediation string `json:"remediation"`
 }
 
-func (RemediationEnded) eventType() string { return TypeRemediationEnded }
+func (b RemediationEnded) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		if w.Task.Remedy != b.Remediation {
+			return "it does not wait for that remediation"
+		}
+		return ""
+	})
+}
+
+func (RemediationEnded) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy = "" })
+}

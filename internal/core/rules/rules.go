@@ -134,7 +134,7 @@ func (d *decider) record(work, session, actor string, body body) uint64 {
 
 func (d *decider) add(work, session, actor string, body body) uint64 {
 	d.events = append(d.events, signalbox.Event{
-		Time: d.at, Type: body.eventType(), Work: work, Session: session, Actor: actor, Data: encode(body),
+		Time: d.at, Type: typeOf(body), Work: work, Session: session, Actor: actor, Data: encode(body),
 	})
 	d.bodies = append(d.bodies, body)
 	return d.s.seq + uint64(len(d.events))

@@ -1,6 +1,12 @@
 package rules
 
-import "signalbox"
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+
+	"signalbox"
+)
 
 // The types of events about signals, accepted and refused.
 const (
@@ -27,10 +33,43 @@ type SignalHeard struct {
 	Ref string `json:"ref,omitempty"`
 }
 
-func (SignalHeard) eventType() string { return TypeSignalHeard }
+func (b SignalHeard) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string { return liveFault(e, w, b.Epoch) })
+}
 
-// SignalRefused records a signal that was refused: once for each session, reason and signal, and again only when it was
-// sent ten times as often.
+// apply resets the counts of turns without a signal and of failures, and remembers the signal, so
+// that a repeated one is recognized.
+func (b SignalHeard) apply(s *State, e *signalbox.Event) {
+	if b.Ref != "" {
+		s.changeWork(e.Work, func(w *Work) { w.Ref = b.Ref })
+	}
+	w, _ := s.Work(e.Work)
+	s.noteAgentWorks(w)
+	row, _ := signalbox.LineSignalNamed(b.Signal)
+	if w.Task == nil || row.Urgent { // the result of the turn is still open
+		return
+	}
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Counts.Unknown, t.Counts.Confirms = 0, 0
+		if b.Signal == signalbox.NameReadyForReview {
+			t.Claimed = b.Body
+		}
+		if t.Timeouts[w.Lease.Role] > 0 {
+			t.Timeouts = cloneCounts(t.Timeouts)
+			delete(t.Timeouts, w.Lease.Role)
+		}
+	})
+	if b.Dialect != signalbox.DialectLine { // exit signals are remembered by AgentSessionCompleted
+		return
+	}
+	s.changeSession(e.Session, func(session *Session) {
+		session.Exits = append(session.Exits,
+			ExitRecord{Epoch: b.Epoch, Digest: sha256.Sum256(e.Data), Seq: e.Seq, Next: w.Phase})
+	})
+}
+
+// SignalRefused records a signal that was refused: once for each session, reason and signal, and
+// again only when it was sent ten times as often.
 type SignalRefused struct {
 	// Said is the name of the signal, or "renew" or "release".
 	Said   string           `json:"said"`
@@ -42,16 +81,63 @@ type SignalRefused struct {
 	Blob  signalbox.Hash `json:"blob,omitzero"`
 }
 
-func (SignalRefused) eventType() string { return TypeSignalRefused }
+func (b SignalRefused) fault(s *State, e *signalbox.Event) string {
+	if _, known := s.Session(e.Session); !known || b.Count < 1 {
+		return "there is no such session, or the count is not positive"
+	}
+	return ""
+}
+
+func (b SignalRefused) apply(s *State, e *signalbox.Event) {
+	s.changeSession(e.Session, func(session *Session) {
+		same := func(r RefusalRecord) bool { return r.Reason == b.Reason && r.Said == b.Said }
+		refused := slices.DeleteFunc(slices.Clone(session.Refused), same)
+		session.Refused = append(refused, RefusalRecord{b.Reason, b.Said, e.Seq, b.Count})
+	})
+}
 
 // AgentSessionCompleted records an accepted exit signal.
 type AgentSessionCompleted struct {
 	signalbox.AgentSessionCompleted
 }
 
-func (AgentSessionCompleted) eventType() string { return TypeAgentSessionCompleted }
+// fault validates the next phase too. Before rules version 3, the one of planned work was always
+// that of the exit protocol, even if the work stayed elsewhere.
+func (b AgentSessionCompleted) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		if fault := liveFault(e, w, b.LeaseEpoch); fault != "" {
+			return fault
+		}
+		signal := signalbox.ExitSignal{PhaseCompleted: w.Phase, ExitReason: b.ExitReason}
+		next, moves := signal.NextPhase()
+		agrees := b.WorkID == e.Work && b.SessionID == e.Session && b.ActorID == e.Actor &&
+			b.PhaseCompleted == w.Phase
+		if !agrees || !moves || b.NextPhase == nil || *b.NextPhase != next &&
+			(w.Task == nil || *b.NextPhase != s.phaseAfterExit(w, w.Lease.Role, b.ExitReason)) {
+			return "its fields do not agree with the work"
+		}
+		return ""
+	})
+}
 
-// TurnSignalHeard records a turn signal in a model's reply to a behaviour tree. It belongs to no work item and no session.
+func (b AgentSessionCompleted) apply(s *State, e *signalbox.Event) {
+	s.changeWork(e.Work, func(w *Work) {
+		if b.ExitReason != signalbox.ExitCompleted && b.Notes != nil {
+			w.Notes, w.NotesBlob = *b.Notes, b.NotesBlob
+		}
+		present := *w.Present
+		present.Ended = Ending(b.ExitReason)
+		w.Present = &present
+	})
+	s.changeSession(e.Session, func(session *Session) {
+		session.Exits = append(session.Exits, ExitRecord{
+			Epoch: b.LeaseEpoch, Digest: sha256.Sum256(e.Data), Seq: e.Seq, Next: *b.NextPhase,
+		})
+	})
+}
+
+// TurnSignalHeard records a turn signal in a model's reply to a behaviour tree. It belongs to no
+// work item and no session.
 type TurnSignalHeard struct {
 	Run  string `json:"run"`
 	Tree string `json:"tree"`
@@ -66,10 +152,25 @@ type TurnSignalHeard struct {
 	Body signalbox.Hash `json:"body,omitzero"`
 }
 
-func (TurnSignalHeard) eventType() string { return TypeTurnSignalHeard }
+// fault accepts unknown signals, because they change no state and later versions may add some.
+func (b TurnSignalHeard) fault(s *State, _ *signalbox.Event) string {
+	last, known := s.TurnSignals(b.Run)
+	switch {
+	case b.Turn == 0 || known && b.Turn != last+1:
+		return fmt.Sprintf("turn %d does not follow turn %d", b.Turn, last)
+	case !isConfidence(b.Confidence):
+		return fmt.Sprintf("invalid confidence %v", b.Confidence)
+	}
+	return idFault(b.Run)
+}
 
-// UnknownSignalRecovery records that an agent's turn contained no valid signal, and that the agent is prompted again. Its level is
-// question if a reviewer wrote more after a verdict and is asked whether that is its verdict; this counts as no attempt.
+func (b TurnSignalHeard) apply(s *State, e *signalbox.Event) {
+	s.addTurn(turnRun{b.Run, b.Turn, e.Seq})
+}
+
+// UnknownSignalRecovery records that an agent's turn contained no valid signal, and that the agent
+// is prompted again. Its level is question if a reviewer wrote more after a verdict and is asked
+// whether that is its verdict; this counts as no attempt.
 type UnknownSignalRecovery struct {
 	Attempt int    `json:"attempt"`
 	Level   string `json:"level"`
@@ -77,11 +178,28 @@ type UnknownSignalRecovery struct {
 	Advice  string `json:"advice,omitempty"`
 }
 
-func (UnknownSignalRecovery) eventType() string { return TypeUnknownSignalRecovery }
+func (UnknownSignalRecovery) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, nil)
+}
+
+func (b UnknownSignalRecovery) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Counts.Unknown = b.Attempt
+		if b.Level == LevelQuestion {
+			t.Counts.Confirms++
+		}
+	})
+	w, _ := s.Work(e.Work)
+	s.noteAgentWorks(w)
+}
 
 // AgentSignalFailure records that an agent failed to send a valid signal too often.
 type AgentSignalFailure struct {
 	Reason string `json:"reason"`
 }
 
-func (AgentSignalFailure) eventType() string { return TypeAgentSignalFailure }
+func (AgentSignalFailure) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
+
+func (AgentSignalFailure) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.Unknown, t.Counts.Confirms = 0, 0 })
+}

@@ -168,8 +168,8 @@ func tighten[T ~int64](amount *T, limit, left T) {
 	}
 }
 
-// applySpent adds what the current turn has used since its last report to everything that has a budget.
-func (s *State) applySpent(e *signalbox.Event, turn Spent) {
+// addSpent adds what the current turn has used since its last report to everything that has a budget.
+func (s *State) addSpent(e *signalbox.Event, turn Spent) {
 	w, _ := s.Work(e.Work)
 	more := turn.minus(w.Task.Running)
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Running = t.Spent.Plus(more), turn })

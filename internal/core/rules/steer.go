@@ -3,7 +3,6 @@ package rules
 import (
 	"cmp"
 	"crypto/sha256"
-	"fmt"
 	"slices"
 
 	"signalbox"
@@ -161,30 +160,6 @@ func (d *decider) delivered(h report, messages []uint64) uint64 {
 		return 0
 	}
 	return d.recordFor(h, MessageDelivered{h.epoch, pending})
-}
-
-// deliveredFault validates the delivery of messages.
-func deliveredFault(e *signalbox.Event, w *Work, b MessageDelivered) string {
-	for _, seq := range b.Messages {
-		if !slices.ContainsFunc(w.Task.Messages, func(m Message) bool { return m.Seq == seq }) {
-			return fmt.Sprintf("event %d is not a message that waits for an agent", seq)
-		}
-	}
-	return liveFault(e, w, b.Epoch)
-}
-
-// applyMessage folds a message or its delivery.
-func (t *Task) applyMessage(e *signalbox.Event, body body) {
-	switch b := body.(type) {
-	case MessageSent:
-		t.Messages = append(slices.Clip(t.Messages), Message{b.Text, b.Body, e.Actor, e.Seq})
-	case MessageDelivered:
-		kept := slices.DeleteFunc(slices.Clone(t.Messages), func(m Message) bool { return slices.Contains(b.Messages, m.Seq) })
-		if len(kept) == 0 {
-			kept = nil
-		}
-		t.Messages = kept
-	}
 }
 
 // maxLongText is the longest text of the human for an agent, in bytes: it becomes part of a prompt.

@@ -233,6 +233,9 @@ func (w *Work) claimableBy() signalbox.Role {
 	return w.Phase.ClaimableBy()
 }
 
+// hasDeveloper reports whether a developer works on the task, to whom it can go back.
+func (t *Task) hasDeveloper() bool { return t.Kind == KindTask || t.Kind == KindRemediation }
+
 // Done reports whether the work is completed or cancelled.
 func (w *Work) Done() bool {
 	return w.Phase == signalbox.PhaseCompleted || w.Task != nil && w.Task.Cancelled != ""

@@ -81,28 +81,15 @@ func (s *State) TurnSignals(run string) (last uint64, ok bool) {
 	return s.turns[i].Last, true
 }
 
-// turnFault validates a turn signal. It accepts unknown signals, because they change no state and later versions may add
-// some.
-func (s *State) turnFault(b TurnSignalHeard) string {
-	last, known := s.TurnSignals(b.Run)
-	switch {
-	case b.Turn == 0 || known && b.Turn != last+1:
-		return fmt.Sprintf("turn %d does not follow turn %d", b.Turn, last)
-	case !isConfidence(b.Confidence):
-		return fmt.Sprintf("invalid confidence %v", b.Confidence)
-	}
-	return idFault(b.Run)
-}
-
-func (s *State) applyTurnSignal(e *signalbox.Event, b TurnSignalHeard) {
-	heard := turnRun{b.Run, b.Turn, e.Seq}
-	i, known := s.turnIndex[b.Run]
+// addTurn remembers the last turn of a run. If there are too many, it forgets the oldest.
+func (s *State) addTurn(heard turnRun) {
+	i, known := s.turnIndex[heard.Run]
 	if !known && len(s.turns) < maxTurnRuns {
 		i = len(s.turns)
 		s.turns = append(s.turns, heard)
-		s.turnIndex = put(s.turnIndex, b.Run, i)
+		s.turnIndex = put(s.turnIndex, heard.Run, i)
 		s.onRollback(func() {
-			delete(s.turnIndex, b.Run)
+			delete(s.turnIndex, heard.Run)
 			s.turns = s.turns[:i]
 		})
 		return

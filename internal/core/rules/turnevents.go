@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"time"
 
 	"signalbox"
@@ -33,7 +34,20 @@ type AgentStarted struct {
 	Format signalbox.Format `json:"format,omitempty"`
 }
 
-func (AgentStarted) eventType() string { return TypeAgentStarted }
+func (b AgentStarted) fault(s *State, e *signalbox.Event) string { return s.heldFault(e, b.Epoch) }
+
+func (b AgentStarted) apply(s *State, e *signalbox.Event) {
+	s.openWindow(e.Time)
+	s.changeTask(e.Work, func(w *Work, t *Task) {
+		t.Starts, t.Running = incremented(t.Starts, w.Lease.Role), Spent{}
+		if t.Agent != "" {
+			t.Agent = b.Agent
+		}
+		if b.Resumes == "" {
+			t.Conversation = nil
+		}
+	})
+}
 
 // Sandbox is what a program was allowed to do on the machine that it ran on.
 type Sandbox struct {
@@ -41,7 +55,8 @@ type Sandbox struct {
 	Network string `json:"network,omitempty"`
 	// Layers are the parts of the system that enforced it, such as "landlock 7, seccomp".
 	Layers string `json:"layers,omitempty"`
-	// Processes is "watch" if the system could not make sure that everything which the program started ends with it.
+	// Processes is "watch" if the system could not make sure that everything which the program
+	// started ends with it.
 	Processes string `json:"processes,omitempty"`
 	// Policy is the whole policy, as JSON.
 	Policy signalbox.Hash `json:"policy,omitzero"`
@@ -54,28 +69,53 @@ type AgentTurnEnded struct {
 	Output signalbox.Hash `json:"output,omitzero"`
 	Bytes  int64          `json:"bytes,omitempty"`
 	Spent  Spent          `json:"spent,omitzero"`
-	// Commit is the commit with everything that the agent changed, if it works on a branch. It is what is checked if the turn
-	// reports the work as ready, wherever the branch is by then.
+	// Commit is the commit with everything that the agent changed, if it works on a branch. It is
+	// what is checked if the turn reports the work as ready, wherever the branch is by then.
 	Commit string `json:"commit,omitempty"`
-	// Interrupted means that signalbox ended the agent because the run was stopped, or because of Cap.
+	// Interrupted means that signalbox ended the agent because the run was stopped, or because of
+	// Cap.
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Cap is the limit of spending that made signalbox end the agent.
 	Cap Cap `json:"cap,omitempty"`
 	// Estimated means that the tokens, and a cost that follows from them, are an estimate.
 	Estimated bool   `json:"estimated,omitempty"`
 	Model     string `json:"model,omitempty"`
-	// Thread is the program's own session and what it has used in all turns, if the program reports only that.
+	// Thread is the program's own session and what it has used in all turns, if the program reports
+	// only that.
 	Thread *Thread `json:"thread,omitempty"`
 	// InputTokens is how many of the tokens were read by the model.
 	InputTokens int64 `json:"input_tokens,omitempty"`
 	// OutputTokens is how many of the tokens were written by the model.
 	OutputTokens int64 `json:"output_tokens,omitempty"`
-	// LoginRefused is what the program changed in its copy of your login and signalbox did not copy back: the file,
-	// the field, and why. It never contains a value.
+	// LoginRefused is what the program changed in its copy of your login and signalbox did not copy
+	// back: the file, the field, and why. It never contains a value.
 	LoginRefused []string `json:"login_refused,omitempty"`
 }
 
-func (AgentTurnEnded) eventType() string { return TypeAgentTurnEnded }
+func (b AgentTurnEnded) fault(s *State, e *signalbox.Event) string {
+	return s.heldFault(e, b.Epoch)
+}
+
+func (b AgentTurnEnded) apply(s *State, e *signalbox.Event) {
+	s.addSpent(e, b.Spent.estimated(b.Estimated))
+	s.changeTask(e.Work, func(w *Work, t *Task) {
+		t.Running, t.Output = Spent{}, b.Output
+		t.endConversationTurn(b)
+		if b.Thread != nil {
+			t.Thread = b.Thread
+		}
+		if b.Interrupted && w.Lease != nil && w.Lease.Role.IsAuthor() {
+			t.Context = interruptedContext
+		}
+		if b.Commit != "" {
+			t.Saved = &SavedWork{b.Commit, b.Epoch}
+		}
+	})
+}
+
+// interruptedContext is what the author after an interrupted one is told.
+const interruptedContext = "An earlier agent was interrupted; its changes are in your working " +
+	"copy. Look at them first, and continue from there."
 
 // Thread is a session of an agent program, and what it has used in all of its turns.
 type Thread struct {
@@ -85,14 +125,19 @@ type Thread struct {
 	Output int64  `json:"output"`
 }
 
-// AgentSpent records what the running turn of an agent has used so far, if that is limited. The turn's end replaces it.
+// AgentSpent records what the running turn of an agent has used so far, if that is limited. The
+// turn's end replaces it.
 type AgentSpent struct {
 	Epoch     uint64 `json:"epoch"`
 	Spent     Spent  `json:"spent"`
 	Estimated bool   `json:"estimated,omitempty"`
 }
 
-func (AgentSpent) eventType() string { return TypeAgentSpent }
+func (b AgentSpent) fault(s *State, e *signalbox.Event) string { return s.heldFault(e, b.Epoch) }
+
+func (b AgentSpent) apply(s *State, e *signalbox.Event) {
+	s.addSpent(e, b.Spent.estimated(b.Estimated))
+}
 
 // ProgressReported records a checkpoint.
 type ProgressReported struct {
@@ -101,15 +146,37 @@ type ProgressReported struct {
 	Percent  int    `json:"percent,omitempty"`
 }
 
-func (ProgressReported) eventType() string { return TypeProgressReported }
+func (b ProgressReported) fault(s *State, e *signalbox.Event) string {
+	return s.heldFault(e, b.Epoch)
+}
 
-// ConversationOpened records the id that an agent program gave its own session, so that the session can be resumed after an interruption.
+func (b ProgressReported) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Progress = &Progress{b.Activity, b.Percent, e.Time}
+	})
+}
+
+// ConversationOpened records the id that an agent program gave its own session, so that the session
+// can be resumed after an interruption.
 type ConversationOpened struct {
 	Epoch uint64 `json:"epoch"`
 	ID    string `json:"id"`
 }
 
-func (ConversationOpened) eventType() string { return TypeConversationOpened }
+func (b ConversationOpened) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		if !IsConversation(b.ID) {
+			return "no agent program gives such an id"
+		}
+		return liveFault(e, w, b.Epoch)
+	})
+}
+
+func (b ConversationOpened) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(w *Work, t *Task) {
+		t.Conversation = &Conversation{Agent: t.Agent, ID: b.ID, Role: w.Lease.Role, Epoch: b.Epoch}
+	})
+}
 
 // IncompleteLogged records that a developer could not finish, and why, if known.
 type IncompleteLogged struct {
@@ -119,9 +186,17 @@ type IncompleteLogged struct {
 	Body    signalbox.Hash `json:"body,omitzero"`
 }
 
-func (IncompleteLogged) eventType() string { return TypeIncompleteLogged }
+func (IncompleteLogged) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
-// AgentFailed records that an agent ended without a signal that counts: a timeout, a crash, a stall, or a failed start.
+func (b IncompleteLogged) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Counts.Incompletes = b.Count
+		t.Context = "The developer before you could not finish: " + b.Summary
+	})
+}
+
+// AgentFailed records that an agent ended without a signal that counts: a timeout, a crash, a
+// stall, or a failed start.
 type AgentFailed struct {
 	Epoch  uint64         `json:"epoch"`
 	Cause  string         `json:"cause"`
@@ -130,7 +205,30 @@ type AgentFailed struct {
 	Detail string         `json:"detail,omitempty"`
 }
 
-func (AgentFailed) eventType() string { return TypeAgentFailed }
+func (b AgentFailed) fault(s *State, e *signalbox.Event) string {
+	return s.workFault(e, func(w *Work) string {
+		if w.Task == nil {
+			return checkerFault(e, w, b.Epoch)
+		}
+		return liveFault(e, w, b.Epoch)
+	})
+}
+
+func (b AgentFailed) apply(s *State, e *signalbox.Event) {
+	w, _ := s.Work(e.Work)
+	if w.Task == nil {
+		s.changeWork(e.Work, func(w *Work) { w.Notes = b.Detail })
+		return
+	}
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Timeouts, t.Context = incremented(t.Timeouts, b.Role), b.Detail
+	})
+	if FailCause(b.Cause) == FailCrash {
+		s.changeAgent(w.Task.Agent, func(a *AgentState) {
+			a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes++ })
+		})
+	}
+}
 
 // SessionParked frees the slot of a session that waits for an expert or a file.
 type SessionParked struct {
@@ -140,7 +238,13 @@ type SessionParked struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-func (SessionParked) eventType() string { return TypeSessionParked }
+func (b SessionParked) fault(s *State, e *signalbox.Event) string { return s.heldFault(e, b.Epoch) }
+
+func (b SessionParked) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		t.Parked = &Park{For: b.For, File: b.File, Until: b.Until}
+	})
+}
 
 // SessionResumed gives a parked session a slot again.
 type SessionResumed struct {
@@ -149,4 +253,21 @@ type SessionResumed struct {
 	Agent string `json:"agent,omitempty"`
 }
 
-func (SessionResumed) eventType() string { return TypeSessionResumed }
+func (b SessionResumed) fault(s *State, e *signalbox.Event) string {
+	return s.taskFault(e, func(w *Work) string {
+		if w.Task.Parked == nil {
+			return "the session is not parked"
+		}
+		return liveFault(e, w, b.Epoch)
+	})
+}
+
+func (b SessionResumed) apply(s *State, e *signalbox.Event) {
+	s.changeTask(e.Work, func(_ *Work, t *Task) {
+		if t.Parked.File && !t.Parked.Ready {
+			t.Context = "You waited for " + t.Parked.For + " in vain: another task still has it. " +
+				"Leave it alone and do what can be done without it, or ask for it again."
+		}
+		t.Parked, t.Agent = nil, cmp.Or(b.Agent, t.Agent)
+	})
+}
