@@ -47,7 +47,7 @@ var groups = []group{
 	// Listed as an import of no group: only tests and the packages of testSupport import it.
 	{"testkit", []string{"internal/testkit"}, none, nil},
 
-	{"rules", []string{"internal/core/rules"}, []string{"vocabulary"}, none},
+	{"rules", []string{"internal/core/rules"}, []string{"vocabulary", "text"}, none},
 	{"core", []string{"internal/core"}, []string{"vocabulary", "ledger", "text", "shared", "rules"}, nil},
 
 	{"tree runtime", []string{"internal/tree", "internal/tree/blackboard"}, []string{"vocabulary", "text"}, none},

@@ -5,6 +5,7 @@ package text
 import (
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -128,4 +129,19 @@ func Group(number string) string {
 		out.WriteString("." + fraction)
 	}
 	return out.String()
+}
+
+// Duration formats a duration: 1m38s, 2h05m.
+func Duration(d time.Duration) string {
+	d = max(d, 0).Truncate(time.Second)
+	switch h, m, s := int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60; {
+	case h >= 48:
+		return fmt.Sprintf("%dd%02dh", h/24, h%24)
+	case h > 0:
+		return fmt.Sprintf("%dh%02dm", h, m)
+	case m > 0:
+		return fmt.Sprintf("%dm%02ds", m, s)
+	default:
+		return fmt.Sprintf("%ds", s)
+	}
 }

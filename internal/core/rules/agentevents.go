@@ -35,6 +35,15 @@ func (b RoleLimited) apply(s *State, _ *signalbox.Event) {
 	s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
 }
 
+func (b RoleLimited) describe(d *Describer, _ *signalbox.Event) (text, detail string) {
+	return WaitsLine(string(b.Role), b.Until.In(d.Zone)), ""
+}
+
+// WaitsLine says that an agent, or a role, waits for the end of a rate limit.
+func WaitsLine(who string, until time.Time) string {
+	return fmt.Sprintf("rate limit: %s waits until %s", who, until.Format(time.TimeOnly))
+}
+
 // AgentUnavailable records that an agent cannot work, and why. It is tried again at a time, or
 // without one only after a human has done something.
 type AgentUnavailable struct {
@@ -77,6 +86,24 @@ func (b AgentUnavailable) apply(s *State, _ *signalbox.Event) {
 	})
 }
 
+// describe also names the agent that takes over.
+func (b AgentUnavailable) describe(d *Describer, _ *signalbox.Event) (text, detail string) {
+	why, until, role := b.Cause.InWords(), "", ""
+	if !b.Until.IsZero() {
+		until = " until " + b.Until.In(d.Zone).Format("15:04")
+	}
+	if b.Role != "" {
+		role = " as " + string(b.Role)
+	}
+	switch {
+	case b.Next != "":
+		return fmt.Sprintf("%s takes over from %s%s%s (%s)", b.Next, b.Agent, role, until, why), b.Detail
+	case !b.Until.IsZero():
+		until = " until " + b.Until.In(d.Zone).Format(time.TimeOnly)
+	}
+	return fmt.Sprintf("%s is not available%s (%s)", b.Agent, until, why), b.Detail
+}
+
 // AgentRestored records that an agent may work again, because a human has done something or its
 // pause is over. If it could not work at all, one session is tried first.
 type AgentRestored struct {
@@ -104,4 +131,8 @@ func (b AgentRestored) apply(s *State, e *signalbox.Event) {
 			a.Restored = e.Seq
 		}
 	})
+}
+
+func (b AgentRestored) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return b.Agent + " is tried again", b.Reason
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"signalbox"
 )
@@ -44,6 +45,33 @@ func (b BaseMoved) apply(s *State, e *signalbox.Event) {
 	if !b.Between && !b.Fetched {
 		s.delivery.BaseMoves = append(slices.Clip(s.delivery.BaseMoves), BaseMove{b, e.Seq, e.Time})
 	}
+}
+
+func (b BaseMoved) describe(d *Describer, _ *signalbox.Event) (text, detail string) {
+	switch {
+	case b.Fetched:
+		text = "the base is at " + shortCommit(b.To) + " of the remote repository"
+		return text + d.checksRun(), ""
+	case b.Between:
+		return "", ""
+	}
+	return b.InWords() + d.checksRun(), ""
+}
+
+// InWords describes a move of the base that signalbox did not make.
+func (b BaseMoved) InWords() string {
+	text := "something else moved the base"
+	if b.From != "" {
+		text += " from " + shortCommit(b.From)
+	}
+	text += " to " + shortCommit(b.To)
+	if len(b.Added) > 0 {
+		text += "; new: " + strings.Join(b.Added, ", ")
+	}
+	if len(b.Dropped) > 0 {
+		text += "; gone: " + strings.Join(b.Dropped, ", ")
+	}
+	return text
 }
 
 // CommitsStored records that a commit is in a git bundle in the blobs, with everything that it

@@ -21,7 +21,7 @@ func TestBlobsFindsEveryDigest(t *testing.T) {
 	total := 0
 	var excluded []string
 	for name, read := range decoders {
-		empty, err := read(&signalbox.Event{Type: name, Data: []byte("{}")})
+		empty, err := read([]byte("{}"), true)
 		if err != nil {
 			t.Fatal(err)
 		}

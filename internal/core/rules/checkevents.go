@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -86,6 +87,64 @@ func (b ChecksRan) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b ChecksRan) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	text, detail = b.results(d)
+	if d.isBaseline(e) {
+		text = "baseline: " + text
+	}
+	return text, detail
+}
+
+// results describes the results of the checks. The detail is why the first failed check failed, or
+// the last line that it printed.
+func (b ChecksRan) results(d *Describer) (text, detail string) {
+	var failed, accepted []string
+	for _, r := range b.Rows {
+		if r.Passed {
+			continue
+		}
+		how := fmt.Sprintf("%s on %s (%s)", r.Check, r.Environment, d.ending(r))
+		if slices.Contains(d.State.AcceptedFailures(), r.Name()) {
+			accepted = append(accepted, how)
+			continue
+		}
+		failed = append(failed, how)
+		if detail == "" {
+			detail = cmp.Or(r.Cause, d.LastLines[r.Output])
+		}
+	}
+	n := len(b.Rows)
+	switch {
+	case len(failed) > 0:
+		text = fmt.Sprintf("checks failed (%d of %d): %s", len(failed), n, strings.Join(failed, ", "))
+	case n > 0:
+		text = fmt.Sprintf("checks passed (%d of %d)", n-len(accepted), n)
+	case b.Problem != "":
+		text = "not checked: " + b.Problem
+	case len(b.Protected)+len(b.Large) == 0:
+		text = "no checks to run"
+	}
+	if len(accepted) > 0 {
+		text += "; accepted failures: " + strings.Join(accepted, ", ")
+	}
+	if b.OnBase {
+		text += "; on the base at " + shortCommit(b.Commit) + ", because the work names no ref"
+	} else if b.Ref != "" && b.Commit != "" {
+		text += "; on " + b.Ref + " at " + shortCommit(b.Commit)
+	}
+	if len(b.Protected) > 0 {
+		refused := "refused: it edited protected files: " + strings.Join(b.Protected, ", ")
+		text = strings.TrimSuffix(refused+"; "+text, "; ")
+	}
+	if len(b.Large) > 0 {
+		text = strings.TrimSuffix("large files: "+strings.Join(b.Large, ", ")+"; "+text, "; ")
+	}
+	if len(b.Differs) > 0 {
+		text += "; the agent reported otherwise for " + strings.Join(b.Differs, ", ")
+	}
+	return text, detail
+}
+
 // unreviewed returns what a remediation must not change, because no review would notice it: its own
 // checks, what steers agents, and large files. The text is part of the state and must never change.
 func (b ChecksRan) unreviewed() (changes []string) {
@@ -164,6 +223,21 @@ func (b SetupRan) fault(s *State, e *signalbox.Event) string {
 
 func (SetupRan) apply(*State, *signalbox.Event) {}
 
+func (b SetupRan) describe(*Describer, *signalbox.Event) (text, detail string) {
+	took := formatMillis(b.Millis)
+	switch {
+	case b.TimedOut:
+		return fmt.Sprintf("setup failed: %s (timed out after %s)", b.Command, took), ""
+	case !b.Passed && b.Exit < 0: // nothing ran
+		return "setup failed: " + b.Command, ""
+	case !b.Passed:
+		return fmt.Sprintf("setup failed: %s (exit status %d after %s)", b.Command, b.Exit, took), ""
+	case len(b.Restored) > 0:
+		detail = "it changed tracked files, which were put back: " + strings.Join(b.Restored, ", ")
+	}
+	return fmt.Sprintf("setup: %s (%s)", b.Command, took), detail
+}
+
 // BaselineAccepted records that the human accepts the checks that fail on the base. They do not
 // stop tasks, as long as the base is this commit or what signalbox merged into it.
 type BaselineAccepted struct {
@@ -190,6 +264,10 @@ func (b BaselineAccepted) fault(s *State, e *signalbox.Event) string {
 func (b BaselineAccepted) apply(s *State, e *signalbox.Event) {
 	s.delivery.Accepted = &AcceptedBase{b.Commit, b.Failing}
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Failing = nil })
+}
+
+func (b BaselineAccepted) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	return "failures on the base accepted by " + e.Actor, strings.Join(ChecksInWords(b.Failing), ", ")
 }
 
 // ReworkOrdered sends work back with what must be fixed. Cause is review, audit, checks, merge,
@@ -231,6 +309,25 @@ func (b ReworkOrdered) apply(s *State, e *signalbox.Event) {
 		last.Finding = &Finding{Cause: b.Cause, Summary: b.Summary, Body: b.Body, Seq: e.Seq}
 		w.Checks = &last
 	})
+}
+
+func (b ReworkOrdered) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	switch b.Cause {
+	case ReworkChecks, ReworkFileSize: // ChecksRan already reported it
+		return "", ""
+	case ReworkMerge:
+		return "not merged: " + b.Summary, ""
+	case ReworkRequest:
+		return "sent back by its pull request: " + b.Summary, ""
+	case ReworkUnchanged:
+		return "sent back: the branch changes nothing", ""
+	case FindingHuman:
+		if b.Commit != "" {
+			return "merge of " + shortCommit(b.Commit) + " rejected by " + e.Actor + "; sent back", b.Summary
+		}
+		return "sent back by " + e.Actor, b.Summary
+	}
+	return b.Cause + " failed: " + b.Summary, ""
 }
 
 func (b ReworkOrdered) applyTask(e *signalbox.Event, w *Work, t *Task) {

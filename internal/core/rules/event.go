@@ -23,6 +23,12 @@ type body interface {
 	apply(s *State, e *signalbox.Event)
 }
 
+// described is the body of an event that people see.
+type described interface {
+	// describe returns a line about the event, and a detail. An empty line is not shown.
+	describe(d *Describer, e *signalbox.Event) (text, detail string)
+}
+
 // typeOf returns the type of an event with that body.
 func typeOf(b body) string { return reflect.TypeOf(b).Name() }
 
@@ -30,11 +36,12 @@ func typeOf(b body) string { return reflect.TypeOf(b).Name() }
 var ErrNewer = errors.New("the ledger was written by a newer signalbox")
 
 func newerRules(version int) error {
-	return newer(fmt.Errorf("%w: it follows rules version %d, this one knows %d", ErrNewer, version, Version))
+	return newer(fmt.Errorf("%w: it follows rules version %d, this one knows %d",
+		ErrNewer, version, Version))
 }
 
 func newer(err error) error {
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "install the newer signalbox here too"}
+	return refusef(signalbox.CodeFailed, "install the newer signalbox here too", "%w", err)
 }
 
 // encode returns a body as compact JSON without HTML escapes, so that other tools show the same
@@ -52,24 +59,31 @@ func encode(b body) []byte {
 // decode returns the body of an event. An unknown type or field means that a newer signalbox wrote
 // it.
 func decode(e *signalbox.Event) (body, error) {
-	if read, known := decoders[e.Type]; known {
-		return read(e)
+	read, known := decoders[e.Type]
+	if !known {
+		return nil, newer(fmt.Errorf("%w: event %d is a %q, which this one does not know",
+			ErrNewer, e.Seq, e.Type))
 	}
-	return nil, newer(fmt.Errorf("%w: event %d is a %q, which this one does not know", ErrNewer, e.Seq, e.Type))
-}
-
-func decodeAs[B body](e *signalbox.Event) (body, error) {
-	var b B
-	dec := json.NewDecoder(bytes.NewReader(e.Data))
-	dec.DisallowUnknownFields()
-	err := dec.Decode(&b)
-	if err == nil && (e.Data[0] != '{' || dec.InputOffset() != int64(len(e.Data))) {
-		err = errors.New("the data is not a single JSON object")
-	}
+	b, err := read(e.Data, true)
 	if err != nil {
-		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w", ErrNewer, e.Seq, e.Type, err))
+		return nil, newer(fmt.Errorf("%w: event %d is a %s in a form that this one does not know: %w",
+			ErrNewer, e.Seq, e.Type, err))
 	}
 	return b, nil
+}
+
+// decodeAs decodes a body. If it is not strict, it ignores fields that B does not have.
+func decodeAs[B body](data []byte, strict bool) (body, error) {
+	var b B
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if strict {
+		dec.DisallowUnknownFields()
+	}
+	err := dec.Decode(&b)
+	if err == nil && (data[0] != '{' || dec.InputOffset() != int64(len(data))) {
+		err = errors.New("the data is not a single JSON object")
+	}
+	return b, err
 }
 
 // EventTypes returns the types of events that this version knows, in alphabetical order.
@@ -84,7 +98,7 @@ func EventTypes() []string {
 
 // decoders is the table of all types of events, in the order in which docs/state-machine.md lists
 // them. Each decodes the body of an event.
-var decoders = map[string]func(*signalbox.Event) (body, error){
+var decoders = map[string]func(data []byte, strict bool) (body, error){
 	TypeBoxOpened:             decodeAs[BoxOpened],
 	TypeRulesUpgraded:         decodeAs[RulesUpgraded],
 	TypeWorkOpened:            decodeAs[WorkOpened],

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"slices"
 
 	"signalbox"
@@ -28,6 +29,10 @@ func (b ExpertRequested) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.ExpertRequests = b.Count })
 }
 
+func (b ExpertRequested) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	return fmt.Sprintf("%s asks expert %s (%s) and waits", d.role(e), b.Expert, b.Request), b.Type
+}
+
 // ExpertAdvised gives an expert's advice to the task that asked.
 type ExpertAdvised struct {
 	Request string         `json:"request"`
@@ -45,6 +50,10 @@ func (b ExpertAdvised) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b ExpertAdvised) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return fmt.Sprintf("advice from %s (%s)", b.Expert, b.Request), ""
+}
+
 // ExpertRegistered adds an expert to the configured ones.
 type ExpertRegistered struct {
 	Expert Expert `json:"expert"`
@@ -55,4 +64,8 @@ func (ExpertRegistered) fault(s *State, e *signalbox.Event) string { return s.ta
 func (b ExpertRegistered) apply(s *State, e *signalbox.Event) {
 	s.delivery.Experts = append(slices.Clip(s.delivery.Experts), b.Expert)
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Expert = b.Expert.Name })
+}
+
+func (b ExpertRegistered) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return "new expert: " + b.Expert.Name, b.Expert.Gap
 }

@@ -53,6 +53,10 @@ func (b LocksYielded) apply(s *State, e *signalbox.Event) {
 	s.grantFiles(w.Task.Locks)
 }
 
+func (b LocksYielded) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return "released its files", b.Reason
+}
+
 // FileWaited records that a task asked for a file that another task has locked.
 type FileWaited struct {
 	File   string `json:"file"`
@@ -66,6 +70,10 @@ func (b FileWaited) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Counts.FileWaits = b.Count })
 }
 
+func (b FileWaited) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return fmt.Sprintf("waiting for %s, which %s is using", b.File, b.Holder), ""
+}
+
 // OverlapNoted records that two tasks, each in its own workspace, change the same file.
 type OverlapNoted struct {
 	File string `json:"file"`
@@ -76,4 +84,11 @@ func (OverlapNoted) fault(s *State, e *signalbox.Event) string { return s.taskFa
 
 func (b OverlapNoted) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Overlaps = appendUnique(t.Overlaps, b.note()) })
+}
+
+func (b OverlapNoted) describe(*Describer, *signalbox.Event) (text, detail string) {
+	if b.With == "" {
+		return "", ""
+	}
+	return fmt.Sprintf("changes %s, and so does %s", b.File, b.With), ""
 }

@@ -106,6 +106,29 @@ func (b LeaseReleased) fault(s *State, e *signalbox.Event) string {
 
 func (LeaseReleased) apply(s *State, e *signalbox.Event) { s.endLease(e, EndedReleased) }
 
+func (b LeaseReleased) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	if b.isRoutine() {
+		return "", ""
+	}
+	return d.role(e) + " stopped", b.Reason
+}
+
+// isRoutine reports whether another event already explains why the lease ended.
+func (b LeaseReleased) isRoutine() bool {
+	switch b.Reason {
+	case "", "checks", "merge", "delivered", "conflict", "health audit", "exit", ReleasedLimit,
+		ReleasedUnavailable, "retry", "setup", ReleasedForRework, "the run is cancelled",
+		"the human is asked instead", signalbox.NameExit, signalbox.NameUnknown:
+		return true
+	}
+	switch FailCause(b.Reason) {
+	case FailTimeout, FailCrash, FailStall, FailStart, FailWorkspace, FailSignals, FailProcesses:
+		return true
+	}
+	_, signal := signalbox.LineSignalNamed(b.Reason)
+	return signal
+}
+
 // LeaseExpired ends a lease that was not renewed in time.
 type LeaseExpired struct {
 	Epoch uint64 `json:"epoch"`
@@ -121,6 +144,10 @@ func (b LeaseExpired) fault(s *State, e *signalbox.Event) string {
 }
 
 func (LeaseExpired) apply(s *State, e *signalbox.Event) { s.endLease(e, EndedExpired) }
+
+func (LeaseExpired) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	return d.role(e) + " lost its lease: it expired", ""
+}
 
 // endLease removes the lease from the work. If an exit signal ended the tenure, Ended is already
 // set and stays.

@@ -3,10 +3,11 @@ package rules
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"signalbox/internal/text"
 
 	"signalbox"
 )
@@ -278,9 +279,4 @@ func isReservedID(id string) bool {
 	return len(id) > 2 && strings.ContainsRune("RXBQ", rune(id[0])) && id[1] == '-' && strings.Trim(id[2:], "0123456789") == ""
 }
 
-func joinSome(ids []string) string {
-	if len(ids) > 5 {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:5], ", "), len(ids)-5)
-	}
-	return strings.Join(ids, ", ")
-}
+func joinSome(ids []string) string { return text.JoinSome(ids, 5) }

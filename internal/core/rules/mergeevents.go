@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"signalbox"
 )
@@ -38,6 +39,14 @@ func (MergeRequested) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Audited = true })
 }
 
+func (MergeRequested) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	if w, known := d.State.Work(e.Work); known && d.State.NeedsApproval(w) {
+		more, commands := d.Approval(w)
+		return "ready to merge, needs your approval" + more, commands
+	}
+	return "", ""
+}
+
 // MergeApproved records that a human approved a merge.
 type MergeApproved struct {
 	// Commit is the commit that may be merged.
@@ -50,6 +59,13 @@ func (b MergeApproved) fault(s *State, e *signalbox.Event) string {
 
 func (MergeApproved) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Approved = true })
+}
+
+func (b MergeApproved) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	if b.Commit != "" {
+		return "merge of " + shortCommit(b.Commit) + " approved by " + e.Actor, ""
+	}
+	return "merge approved by " + e.Actor, ""
 }
 
 // MergePrepared records the merge commit that is about to become the base. After a crash, the base
@@ -111,6 +127,14 @@ func (b Merged) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Audited, t.Merge = true, nil })
 }
 
+func (b Merged) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	text = "done"
+	if b.Commit != "" {
+		text = "merged as " + shortCommit(b.Commit)
+	}
+	return text + canStart(b.Unblocked), d.undelivered(e.Work)
+}
+
 // Delivered records that the work is on a branch, which was perhaps pushed, and for which a pull
 // request was perhaps opened. Unblocked lists the tasks that waited only for it.
 type Delivered struct {
@@ -142,6 +166,27 @@ func (b Delivered) apply(s *State, e *signalbox.Event) {
 		}
 		t.Delivered = &DeliveredTask{Delivery: b.Delivery, Seen: seen}
 	})
+}
+
+func (b Delivered) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	switch {
+	case b.Request != "": // its developer may still get messages
+		text = "waits until its pull request is merged: " + b.Request
+		return text + canStart(b.Unblocked), ""
+	case b.Remote != "":
+		text = "pushed as " + shortCommit(b.Commit) + " to " + b.Branch + " of " + b.Remote
+	default:
+		text = "delivered as " + shortCommit(b.Commit) + " on branch " + b.Branch
+	}
+	return text + canStart(b.Unblocked), d.undelivered(e.Work)
+}
+
+// canStart continues a line with the tasks that can start.
+func canStart(unblocked []string) string {
+	if len(unblocked) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(unblocked, ", ") + " can start"
 }
 
 // mergerFault validates an event that only the merger can cause, for a commit that was checked.
@@ -179,6 +224,11 @@ type BranchMoved struct {
 func (b BranchMoved) fault(s *State, e *signalbox.Event) string { return s.heldFault(e, b.Epoch) }
 
 func (BranchMoved) apply(*State, *signalbox.Event) {}
+
+func (b BranchMoved) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return fmt.Sprintf("something else moved its branch to %s; only %s counts",
+		shortCommit(b.Found), shortCommit(b.Expected)), ""
+}
 
 // ConflictFound records that the work conflicts with the base. If an author records it, the author
 // is about to resolve it. One without files means that there is no conflict any more.
@@ -230,6 +280,20 @@ func (b ConflictFound) apply(s *State, e *signalbox.Event) {
 		t.Findings = append(slices.Clip(t.Findings),
 			Finding{Cause: FindingConflict, Summary: t.Conflict.summary(), Body: b.Body, Seq: e.Seq})
 	})
+}
+
+func (b ConflictFound) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	session, known := d.State.Session(e.Session)
+	judge := known && (session.Role == signalbox.RoleCI || session.Role == signalbox.RoleMerger)
+	switch {
+	case len(b.Files) == 0:
+		return "", ""
+	case len(b.Unresolved) > 0:
+		return "sent back: conflict markers are left in " + joinSome(b.Unresolved), ""
+	case judge:
+		return "sent back: it conflicts with the base in " + joinSome(b.Files), ""
+	}
+	return d.role(e) + " gets conflicts with the base in " + joinSome(b.Files), ""
 }
 
 func (b ConflictFound) conflict() *Conflict {

@@ -32,6 +32,10 @@ func (Paused) fault(s *State, e *signalbox.Event) string { return s.runOrTaskFau
 
 func (b Paused) apply(s *State, e *signalbox.Event) { s.setPaused(e, b.Role, true, b.Budget) }
 
+func (b Paused) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	return ordered(e, b.Role) + "paused by " + e.Actor, b.Reason
+}
+
 // setPaused starts or ends the pause of the task that an event names; without one, that of the
 // role, or of the whole run.
 func (s *State) setPaused(e *signalbox.Event, role signalbox.Role, paused, noBudget bool) {
@@ -54,6 +58,10 @@ func (Resumed) fault(s *State, e *signalbox.Event) string { return s.runOrTaskFa
 
 func (b Resumed) apply(s *State, e *signalbox.Event) { s.setPaused(e, b.Role, false, false) }
 
+func (b Resumed) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	return ordered(e, b.Role) + "resumed by " + e.Actor, ""
+}
+
 // Cancelled ends the work on a task, or on the whole run if the event names no work. Retried undoes
 // it.
 type Cancelled struct {
@@ -75,6 +83,10 @@ func (b Cancelled) apply(s *State, e *signalbox.Event) {
 	if w.Task.Asker != "" { // a cancelled request ends the wait of the task that made it
 		s.changeTask(w.Task.Asker, func(_ *Work, t *Task) { t.markReady(e.Work) })
 	}
+}
+
+func (b Cancelled) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	return ordered(e, "") + "cancelled by " + e.Actor, b.Reason
 }
 
 // Retried restarts a task, or continues a cancelled run: earlier failures no longer count.
@@ -115,6 +127,26 @@ func (b Retried) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b Retried) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	phase := ""
+	if b.From != "" {
+		phase = "in " + string(b.From) + " "
+	}
+	return ordered(e, "") + "restarted " + phase + "by " + e.Actor, b.Note
+}
+
+// ordered begins the description of an order about a role, or about the whole run. One about a task
+// needs no beginning.
+func ordered(e *signalbox.Event, role signalbox.Role) string {
+	switch {
+	case role != "":
+		return "the role " + string(role) + " is "
+	case e.Work == "":
+		return "the run is "
+	}
+	return ""
+}
+
 func (Retried) applyRun(s *State) {
 	for _, r := range s.delivery.Roles {
 		if r.Paused {
@@ -153,6 +185,10 @@ func (b MessageSent) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b MessageSent) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	return "message from " + e.Actor, b.Text
+}
+
 // MessageDelivered records that an agent has got words of the human, while it worked or in the
 // prompt of the turn that ends.
 type MessageDelivered struct {
@@ -179,4 +215,8 @@ func (b MessageDelivered) apply(s *State, e *signalbox.Event) {
 			t.Messages = nil
 		}
 	})
+}
+
+func (b MessageDelivered) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	return d.role(e) + " got your " + messages(len(b.Messages)), ""
 }

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"signalbox"
 )
@@ -217,6 +218,10 @@ func (PlanLoaded) apply(s *State, _ *signalbox.Event) {
 	s.removeCircularWaits()
 }
 
+func (PlanLoaded) describe(d *Describer, _ *signalbox.Event) (text, detail string) {
+	return "plan loaded", d.State.delivery.PlanName
+}
+
 // removeCircularWaits removes blockers that agents named and that, in the new plan, depend on the
 // waiting task.
 func (s *State) removeCircularWaits() {
@@ -249,6 +254,10 @@ func (b BlockerAdded) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b BlockerAdded) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return "also blocked by " + strings.Join(b.On, ", "), ""
+}
+
 // TaskExpanded attaches a business analyst's specification.
 type TaskExpanded struct {
 	Confidence string         `json:"confidence"`
@@ -265,4 +274,11 @@ func (b TaskExpanded) apply(s *State, e *signalbox.Event) {
 			t.Waits = appendUnique(t.Waits, id)
 		}
 	})
+}
+
+func (b TaskExpanded) describe(*Describer, *signalbox.Event) (text, detail string) {
+	if len(b.SubTasks) > 0 {
+		detail = "with " + strings.Join(b.SubTasks, ", ")
+	}
+	return "specified, confidence " + b.Confidence, detail
 }

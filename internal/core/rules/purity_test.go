@@ -19,13 +19,13 @@ import (
 
 // mayImport is what the rules may import: nothing that reads a clock, draws lots, waits or reaches outside.
 var mayImport = []string{
-	"signalbox",
+	"signalbox", "signalbox/internal/text",
 	"bytes", "cmp", "crypto/sha256", "crypto/subtle", "encoding/binary", "encoding/json", "errors", "fmt", "iter", "math", "math/bits",
 	"path", "reflect", "slices", "strings", "time", "unicode", "unicode/utf8",
 }
 
-// mayUseOfTime is what the rules may use of package time: values, and no clock, timer or place on earth.
-var mayUseOfTime = []string{"Time", "Duration", "Second", "Minute", "RFC3339", "DateOnly", "Unix"}
+// mayUseOfTime is what the rules may use of package time: values and the type of a place on earth, and no clock, timer or local time.
+var mayUseOfTime = []string{"Time", "Duration", "Location", "Millisecond", "Second", "Minute", "RFC3339", "DateOnly", "TimeOnly", "Unix"}
 
 // mayUseOfFmt leaves out what prints.
 var mayUseOfFmt = []string{"Sprintf", "Errorf"}

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"signalbox"
 )
@@ -49,6 +50,15 @@ func (b QuestionAsked) apply(s *State, e *signalbox.Event) {
 	}
 }
 
+func (b QuestionAsked) describe(*Describer, *signalbox.Event) (text, detail string) {
+	what, answer := b.Text, "answer with: signalbox answer "+b.Question+" TEXT"
+	if b.Kind == AskedBaseline { // ChecksRan already reported which checks fail, and why
+		what, _, _ = strings.Cut(b.Text, ": ")
+		answer = "see signalbox questions; " + answer
+	}
+	return fmt.Sprintf("asks you (%s): %s", b.Question, what), answer
+}
+
 // QuestionAnswered records the human's answer. Withdrawn means that the question no longer matters.
 type QuestionAnswered struct {
 	Question  string `json:"question"`
@@ -87,6 +97,13 @@ func (b QuestionAnswered) apply(s *State, e *signalbox.Event) {
 			b.applyTask(&q, w, t)
 		}
 	})
+}
+
+func (b QuestionAnswered) describe(_ *Describer, e *signalbox.Event) (text, detail string) {
+	if b.Withdrawn {
+		return b.Question + " withdrawn", ""
+	}
+	return fmt.Sprintf("%s answered by %s", b.Question, e.Actor), b.Answer
 }
 
 // applyRun extends the budget that a question about the whole run was about.

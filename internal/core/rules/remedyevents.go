@@ -41,6 +41,10 @@ func (b RemediationNeeded) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b RemediationNeeded) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return "blocked by remediation " + b.Remediation, b.Issue
+}
+
 // HealthAudited records a health auditor's verdict. A contradiction is a healthy verdict although
 // checks fail.
 type HealthAudited struct {
@@ -52,6 +56,16 @@ type HealthAudited struct {
 func (HealthAudited) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (HealthAudited) apply(*State, *signalbox.Event) {}
+
+func (b HealthAudited) describe(*Describer, *signalbox.Event) (text, detail string) {
+	switch {
+	case b.Contradiction:
+		return "reported healthy, but the checks fail", b.Reason
+	case b.Healthy:
+		return "healthy again", ""
+	}
+	return "still unhealthy", b.Reason
+}
 
 // RemediationRetried starts another attempt.
 type RemediationRetried struct {
@@ -67,6 +81,10 @@ func (b RemediationRetried) apply(s *State, e *signalbox.Event) {
 		t.Findings = append(slices.Clip(t.Findings),
 			Finding{Cause: findingHealth, Summary: b.Reason, Seq: e.Seq})
 	})
+}
+
+func (b RemediationRetried) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return "trying again" + nthAttempt(b.Attempt+1), ""
 }
 
 // RemediationEnded lets a task continue that waited for a remediation.
@@ -85,4 +103,11 @@ func (b RemediationEnded) fault(s *State, e *signalbox.Event) string {
 
 func (RemediationEnded) apply(s *State, e *signalbox.Event) {
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Remedy = "" })
+}
+
+func (b RemediationEnded) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	if d.isBaseline(e) {
+		return "running the checks on the base again", ""
+	}
+	return "resumed: " + b.Remediation + " is done", ""
 }

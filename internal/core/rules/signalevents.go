@@ -4,6 +4,10 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+
+	"signalbox/internal/text"
 
 	"signalbox"
 )
@@ -68,6 +72,20 @@ func (b SignalHeard) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b SignalHeard) describe(d *Describer, _ *signalbox.Event) (text, detail string) {
+	switch b.Signal {
+	case signalbox.NameReadyForReview:
+		return "ready for review" + d.checksRun(), ""
+	case signalbox.NameReviewPassed:
+		return "review passed", ""
+	case signalbox.NameAuditPassed:
+		return "audit passed", ""
+	case signalbox.NameRemediationComplete:
+		return "remediation complete" + d.checksRun(), ""
+	}
+	return "", ""
+}
+
 // SignalRefused records a signal that was refused: once for each session, reason and signal, and
 // again only when it was sent ten times as often.
 type SignalRefused struct {
@@ -94,6 +112,81 @@ func (b SignalRefused) apply(s *State, e *signalbox.Event) {
 		refused := slices.DeleteFunc(slices.Clone(session.Refused), same)
 		session.Refused = append(refused, RefusalRecord{b.Reason, b.Said, e.Seq, b.Count})
 	})
+}
+
+func (b SignalRefused) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	signal := b.Said
+	if row, known := signalbox.LineSignalNamed(signal); known {
+		signal = row.Text
+	}
+	if b.Count > 1 {
+		signal += fmt.Sprintf(" (%d times)", b.Count)
+	}
+	return "refused " + signal + ": " + b.why(d, e), ""
+}
+
+func (b SignalRefused) why(d *Describer, e *signalbox.Event) string {
+	switch b.Reason {
+	case signalbox.ReasonOutOfRole:
+		return text.WithArticle(d.role(e)) + " must not send it"
+	case signalbox.ReasonWrongWork:
+		if named := namedWork(b.Detail); named != "" {
+			return "it names " + named + ", but the session works on " + e.Work
+		}
+		return "it does not name " + e.Work
+	case signalbox.ReasonFenced:
+		return "inside a code block"
+	case signalbox.ReasonDelegated:
+		return "inside a prompt for another agent"
+	case signalbox.ReasonNearMiss:
+		if wrong, instead, ok := strings.Cut(b.Detail, ": "); ok {
+			return "near miss (" + wrong + "): " + instead
+		}
+		return "near miss: " + b.Detail
+	case signalbox.ReasonMalformed:
+		return withDetail("malformed", b.Detail)
+	case signalbox.ReasonTooLarge:
+		return "too large"
+	case signalbox.ReasonUnknownType:
+		return withDetail("unknown signal", b.Detail)
+	case signalbox.ReasonWrongKey:
+		return "wrong session key"
+	case signalbox.ReasonAmbiguous:
+		return withDetail("the turn contradicts itself", b.Detail)
+	case signalbox.ReasonDuplicate:
+		return "already sent"
+	case signalbox.ReasonSuperseded:
+		return "replaced by another signal of the same turn"
+	}
+	if b.Detail == "" {
+		return strings.ReplaceAll(string(b.Reason), "_", " ")
+	}
+	return b.Detail // for a stale lease or a phase mismatch it is complete
+}
+
+// namedWork finds the work that a refused signal names, as the crew and the rules write it: after
+// "about", perhaps in quotes. It returns "" if there is none.
+func namedWork(detail string) string {
+	for {
+		before, after, found := strings.Cut(detail, "about ")
+		named := strings.TrimPrefix(after, "'")
+		end := strings.IndexAny(named+" ", "', \t\n\f\r")
+		switch {
+		case !found:
+			return ""
+		case end > 0 && strings.TrimRightFunc(before, unicode.IsLetter) == before:
+			return named[:end]
+		}
+		detail = after
+	}
+}
+
+// withDetail appends a detail, unless it only names the work of the signal.
+func withDetail(text, detail string) string {
+	if detail == "" || strings.HasPrefix(detail, "about ") {
+		return text
+	}
+	return text + ": " + detail
 }
 
 // AgentSessionCompleted records an accepted exit signal.
@@ -136,6 +229,10 @@ func (b AgentSessionCompleted) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b AgentSessionCompleted) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	return d.role(e) + " exits", string(b.ExitReason)
+}
+
 // TurnSignalHeard records a turn signal in a model's reply to a behaviour tree. It belongs to no
 // work item and no session.
 type TurnSignalHeard struct {
@@ -168,6 +265,10 @@ func (b TurnSignalHeard) apply(s *State, e *signalbox.Event) {
 	s.addTurn(turnRun{b.Run, b.Turn, e.Seq})
 }
 
+func (b TurnSignalHeard) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return fmt.Sprintf("tree %s says %s", b.Tree, strings.ReplaceAll(b.Signal, "_", " ")), b.Reason
+}
+
 // UnknownSignalRecovery records that an agent's turn contained no valid signal, and that the agent
 // is prompted again. Its level is question if a reviewer wrote more after a verdict and is asked
 // whether that is its verdict; this counts as no attempt.
@@ -191,6 +292,14 @@ func (b UnknownSignalRecovery) apply(s *State, e *signalbox.Event) {
 	})
 	w, _ := s.Work(e.Work)
 	s.noteAgentWorks(w)
+}
+
+func (b UnknownSignalRecovery) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	text = d.role(e) + " sent no valid signal" + nthTime(b.Attempt) + "; asking again"
+	if b.Level == LevelQuestion {
+		text = d.role(e) + " wrote more after its verdict; asking whether it stands"
+	}
+	return text, d.Activity(b.Preview)
 }
 
 // AgentSignalFailure records that an agent failed to send a valid signal too often.

@@ -62,7 +62,7 @@ func (w *walker) state(s *State) {
 	w.number(&s.upgraded)
 	w.number(&s.seq)
 	w.time(&s.time)
-	text(w, &s.box)
+	str(w, &s.box)
 	list(w, &s.works, func(p **Work) { w.work(allocate(p)) })
 	list(w, &s.sessions, func(p **Session) { w.session(allocate(p)) })
 	list(w, &s.redactions, w.redaction)
@@ -124,22 +124,22 @@ func (s *State) validSession(session *Session) bool {
 }
 
 func (w *walker) work(x *Work) {
-	text(w, &x.ID)
-	text(w, &x.Title)
-	text(w, &x.Phase)
-	text(w, &x.BlockedFrom)
-	text(w, &x.Notes)
+	str(w, &x.ID)
+	str(w, &x.Title)
+	str(w, &x.Phase)
+	str(w, &x.BlockedFrom)
+	str(w, &x.Notes)
 	w.hash(&x.NotesBlob)
 	w.time(&x.Opened)
 	leased := x.Lease != nil
 	w.flag(&leased)
 	if leased {
 		lease := allocate(&x.Lease)
-		text(w, &lease.ID)
+		str(w, &lease.ID)
 		w.number(&lease.Epoch)
-		text(w, &lease.Session)
-		text(w, &lease.Actor)
-		text(w, &lease.Role)
+		str(w, &lease.Session)
+		str(w, &lease.Actor)
+		str(w, &lease.Role)
 		w.time(&lease.Expires)
 		w.tenure(allocate(&x.Present))
 	}
@@ -149,7 +149,7 @@ func (w *walker) work(x *Work) {
 	if planned {
 		jsonText(w, allocate(&x.Task))
 	}
-	text(w, &x.Ref)
+	str(w, &x.Ref)
 	checked := x.Checks != nil
 	w.flag(&checked)
 	if checked {
@@ -159,16 +159,16 @@ func (w *walker) work(x *Work) {
 
 func (w *walker) tenure(t *Tenure) {
 	w.number(&t.Epoch)
-	text(w, &t.Session)
-	text(w, &t.Actor)
-	text(w, &t.Role)
-	text(w, &t.Phase)
+	str(w, &t.Session)
+	str(w, &t.Actor)
+	str(w, &t.Role)
+	str(w, &t.Phase)
 	w.time(&t.From)
 	w.time(&t.To)
-	text(w, &t.Ended)
+	str(w, &t.Ended)
 	w.number(&t.End)
 	w.hash(&t.Secret)
-	text(w, &t.Identity)
+	str(w, &t.Identity)
 	crew := t.Crew
 	w.flag(&crew)
 	if !w.writing { // while writing, other goroutines may read t
@@ -177,23 +177,23 @@ func (w *walker) tenure(t *Tenure) {
 }
 
 func (w *walker) session(s *Session) {
-	text(w, &s.ID)
-	text(w, &s.Actor)
-	text(w, &s.Role)
+	str(w, &s.ID)
+	str(w, &s.Actor)
+	str(w, &s.Role)
 	list(w, &s.Held, func(h *LeaseRef) {
 		w.number(&h.Epoch)
-		text(w, &h.Work)
+		str(w, &h.Work)
 	})
 	list(w, &s.Live, w.number)
 	list(w, &s.Exits, func(e *ExitRecord) {
 		w.number(&e.Epoch)
 		w.hash(&e.Digest)
 		w.number(&e.Seq)
-		text(w, &e.Next)
+		str(w, &e.Next)
 	})
 	list(w, &s.Refused, func(r *RefusalRecord) {
-		text(w, &r.Reason)
-		text(w, &r.Said)
+		str(w, &r.Reason)
+		str(w, &r.Said)
 		w.number(&r.Seq)
 		count := uint64(r.Count)
 		w.number(&count)
@@ -205,8 +205,8 @@ func (w *walker) session(s *Session) {
 
 func (w *walker) redaction(r *Redaction) {
 	w.hash(&r.Blob)
-	text(w, &r.Reason)
-	text(w, &r.Actor)
+	str(w, &r.Reason)
+	str(w, &r.Actor)
 	w.time(&r.At)
 	w.number(&r.Seq)
 }
@@ -282,7 +282,7 @@ func (w *walker) hash(h *signalbox.Hash) {
 	copy(h[:], w.take(uint64(len(h))))
 }
 
-func text[T ~string](w *walker, s *T) {
+func str[T ~string](w *walker, s *T) {
 	n := uint64(len(*s))
 	w.number(&n)
 	if w.writing {
@@ -318,7 +318,7 @@ func jsonText[T any](w *walker, v *T) {
 	if w.writing {
 		doc = string(marshal(v))
 	}
-	text(w, &doc)
+	str(w, &doc)
 	if w.writing || w.err != nil {
 		return
 	}

@@ -119,7 +119,7 @@ func (s *State) oldestTurnRun() int {
 }
 
 func (w *walker) turnRun(r *turnRun) {
-	text(w, &r.Run)
+	str(w, &r.Run)
 	w.number(&r.Last)
 	w.number(&r.Seq)
 }

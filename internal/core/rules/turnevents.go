@@ -2,6 +2,8 @@ package rules
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	"signalbox"
@@ -47,6 +49,14 @@ func (b AgentStarted) apply(s *State, e *signalbox.Event) {
 			t.Conversation = nil
 		}
 	})
+}
+
+func (b AgentStarted) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	text = d.role(e) + " started" + nthAttempt(b.Attempt)
+	if b.Resumes != "" {
+		text += ", resuming its session"
+	}
+	return text, d.title(e.Work)
 }
 
 // Sandbox is what a program was allowed to do on the machine that it ran on.
@@ -113,6 +123,14 @@ func (b AgentTurnEnded) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b AgentTurnEnded) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	if len(b.LoginRefused) == 0 {
+		return "", ""
+	}
+	text = "the " + d.role(e) + " changed its copy of your login; not copied back"
+	return text, strings.Join(b.LoginRefused, ", ")
+}
+
 // interruptedContext is what the author after an interrupted one is told.
 const interruptedContext = "An earlier agent was interrupted; its changes are in your working " +
 	"copy. Look at them first, and continue from there."
@@ -156,6 +174,13 @@ func (b ProgressReported) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b ProgressReported) describe(*Describer, *signalbox.Event) (text, detail string) {
+	if b.Percent == 0 {
+		return "checkpoint", b.Activity
+	}
+	return fmt.Sprintf("checkpoint %d%%", b.Percent), b.Activity
+}
+
 // ConversationOpened records the id that an agent program gave its own session, so that the session
 // can be resumed after an interruption.
 type ConversationOpened struct {
@@ -195,6 +220,10 @@ func (b IncompleteLogged) apply(s *State, e *signalbox.Event) {
 	})
 }
 
+func (b IncompleteLogged) describe(*Describer, *signalbox.Event) (text, detail string) {
+	return fmt.Sprintf("incomplete (%s)", strings.ReplaceAll(string(b.Cause), "_", " ")), b.Summary
+}
+
 // AgentFailed records that an agent ended without a signal that counts: a timeout, a crash, a
 // stall, or a failed start.
 type AgentFailed struct {
@@ -228,6 +257,32 @@ func (b AgentFailed) apply(s *State, e *signalbox.Event) {
 			a.changeRole(b.Role, func(r *AgentCrashes) { r.Crashes++ })
 		})
 	}
+}
+
+func (b AgentFailed) describe(*Describer, *signalbox.Event) (text, detail string) {
+	text = string(b.Role) + " " + FailCause(b.Cause).how() + nthTime(b.Count)
+	return text, strings.ReplaceAll(b.Detail, "\n", "; ")
+}
+
+// how describes how an agent failed.
+func (c FailCause) how() string {
+	switch c {
+	case FailTimeout:
+		return "timed out"
+	case FailCrash:
+		return "crashed"
+	case FailStall:
+		return "stalled"
+	case FailStart:
+		return "could not start"
+	case FailWorkspace:
+		return "could not get a workspace"
+	case FailSignals:
+		return "sent no valid signal"
+	case FailProcesses:
+		return "left processes behind"
+	}
+	return "failed: " + string(c)
 }
 
 // SessionParked frees the slot of a session that waits for an expert or a file.
@@ -270,4 +325,8 @@ func (b SessionResumed) apply(s *State, e *signalbox.Event) {
 		}
 		t.Parked, t.Agent = nil, cmp.Or(b.Agent, t.Agent)
 	})
+}
+
+func (SessionResumed) describe(d *Describer, e *signalbox.Event) (text, detail string) {
+	return d.role(e) + " resumed", ""
 }

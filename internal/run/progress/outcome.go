@@ -35,7 +35,7 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 		writeTotals(&text, s, status, now.Sub(began))
 		for _, move := range s.BaseMoves() {
 			if !move.At.Before(began) {
-				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(baseMoved(move.BaseMoved)))
+				fmt.Fprintf(&text, "\nWarning: %s\n", oneLine(move.InWords()))
 			}
 		}
 		writeFailed(&text, red, troubles)

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 )
 
@@ -46,14 +48,15 @@ func newReporter(b *box.Box) reporter {
 
 // reports describes some events, and the standing of the run if it changed.
 func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines map[signalbox.Hash]string) (story []report) {
-	d := describer{s, r.zone, r.limits, lastLines}
+	d := rules.Describer{State: s, Zone: r.zone, Limits: r.limits, LastLines: lastLines,
+		Activity: inspect.LastActivity, Approval: approval}
 	for i := range events {
 		e := &events[i]
 		if r.repeatsSetup(e) {
 			continue
 		}
-		if text, detail := d.line(e); text != "" {
-			story = append(story, report{e.Time, d.about(e), text, detail})
+		if text, detail := d.Line(e); text != "" {
+			story = append(story, report{e.Time, d.About(e), text, detail})
 		}
 	}
 	at := events[len(events)-1].Time
@@ -66,6 +69,18 @@ func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines m
 		story = append(story, report{at: at, text: text})
 	}
 	return story
+}
+
+// approval returns what follows in a line about work whose merge needs approval, and what the human can do.
+func approval(w *rules.Work) (more, commands string) {
+	return crew.SteeringText(w), crew.ApprovalCommands(w.ID)
+}
+
+// as decodes the body of an event, as far as this version knows its fields.
+func as[B any](e *signalbox.Event) B {
+	var b B
+	json.Unmarshal(e.Data, &b)
+	return b
 }
 
 // repeatsSetup reports whether an event only says that a setup command has passed in one more worktree.
@@ -145,4 +160,9 @@ func pausedToo(st rules.Status) string {
 // windowLine says until when agents wait for a token window. The minute is the next one, so that it is over by then.
 func windowLine(until time.Time, zone *time.Location) string {
 	return "waiting until " + until.Add(time.Minute-1).In(zone).Format("15:04") + ": token window"
+}
+
+// outageLine says when an agent is tried again whose server did not answer.
+func outageLine(agent string, until time.Time, zone *time.Location) string {
+	return fmt.Sprintf("no answer from the server of %s: it is tried again at %s", agent, until.In(zone).Format(time.TimeOnly))
 }

@@ -139,12 +139,12 @@ func noticesOf(s *rules.State, st rules.Status, now time.Time) []string {
 	}
 	for _, role := range rules.DispatchRoles() {
 		if until := s.Limited(role); until.After(now) {
-			notices = append(notices, waitsLine(string(role), until, time.Local))
+			notices = append(notices, rules.WaitsLine(string(role), until.Local()))
 		}
 	}
 	for _, a := range s.Agents() {
 		if a.Limited.After(now) {
-			notices = append(notices, waitsLine(onScreen(a.Agent), a.Limited, time.Local))
+			notices = append(notices, rules.WaitsLine(onScreen(a.Agent), a.Limited.Local()))
 		}
 		if a.Until.After(now) {
 			notices = append(notices, outageLine(onScreen(a.Agent), a.Until, time.Local))

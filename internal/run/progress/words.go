@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"fmt"
 	"time"
 
 	"signalbox/internal/run/show"
@@ -19,22 +18,6 @@ func dollars(micros int64) string { return show.Dollars(micros) }
 
 // nth returns 1st, 2nd, 3rd, 4th.
 func nth(n int) string { return text.Ordinal(n) }
-
-// attempt returns the number of an attempt for the end of a sentence, and nothing for the first.
-func attempt(n int) string {
-	if n <= 1 {
-		return ""
-	}
-	return fmt.Sprintf(" (attempt %d)", n)
-}
-
-// times returns how often something happened for the end of a sentence, and nothing for the first time.
-func times(n int) string {
-	if n <= 1 {
-		return ""
-	}
-	return fmt.Sprintf(" (%s time)", nth(n))
-}
 
 // count returns a number with its noun: 1 task, 2 tasks.
 func count(n int, noun string) string { return text.Count(n, noun) }

@@ -55,7 +55,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		{"agent_exit", signalbox.ReasonPhaseMismatch, "", 1, "agent_exit: phase mismatch"},
 	} {
 		e := eventAbout(t, "SignalRefused", "T1", session, rules.SignalRefused{Said: tt.said, Reason: tt.reason, Detail: tt.detail, Count: tt.count})
-		if got, detail := (describer{s: p.s}).line(e); got != "refused "+tt.want || detail != "" {
+		if got, detail := (&rules.Describer{State: p.s}).Line(e); got != "refused "+tt.want || detail != "" {
 			t.Errorf("%s: %q, %q; want %q", tt.reason, got, detail, tt.want)
 		}
 	}
@@ -65,8 +65,8 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 	good := rules.CheckRow{Check: "vet", Environment: "linux", Passed: true}
 	bad := rules.CheckRow{Check: "test", Environment: "linux", Exit: 2, Output: signalbox.Hash{1}, Millis: 10}
 	slow := rules.CheckRow{Check: "slow", Environment: "linux", Exit: 143, Millis: 60_001}
-	d := describer{s: &rules.State{}, limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
-		lastLines: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
+	d := rules.Describer{State: &rules.State{}, Limits: map[string]time.Duration{"vet": time.Minute, "test": time.Minute, "slow": time.Minute},
+		LastLines: map[signalbox.Hash]string{{1}: "1 of 5 failed"}}
 	for _, tt := range []struct {
 		ran          rules.ChecksRan
 		text, detail string
@@ -82,22 +82,22 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 		{rules.ChecksRan{Protected: []string{"plan.md"}}, "refused: it edited protected files: plan.md", ""},
 		{rules.ChecksRan{Rows: []rules.CheckRow{good}, Protected: []string{"a", "b"}}, "refused: it edited protected files: a, b; checks passed (1 of 1)", ""},
 	} {
-		if text, detail := d.line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+		if text, detail := d.Line(eventAbout(t, "ChecksRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
 			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
 		}
 	}
 	ready := eventAbout(t, "SignalHeard", "T1", "", rules.SignalHeard{Signal: "ready_for_review"})
-	if text, _ := d.line(ready); text != "ready for review; running checks" {
+	if text, _ := d.Line(ready); text != "ready for review; running checks" {
 		t.Errorf("with checks: %q", text)
 	}
-	d.limits = map[string]time.Duration{}
-	if text, _ := d.line(ready); text != "ready for review" {
+	d.Limits = map[string]time.Duration{}
+	if text, _ := d.Line(ready); text != "ready for review" {
 		t.Errorf("without checks: %q", text)
 	}
 }
 
 func TestSetupSaysWhatHappened(t *testing.T) {
-	d := describer{s: &rules.State{}}
+	d := rules.Describer{State: &rules.State{}}
 	for _, tt := range []struct {
 		ran          rules.SetupRan
 		text, detail string
@@ -108,7 +108,7 @@ func TestSetupSaysWhatHappened(t *testing.T) {
 		{rules.SetupRan{Command: "npm ci", Exit: 143, TimedOut: true, Millis: 600_000}, "setup failed: npm ci (timed out after 10m00s)", ""},
 		{rules.SetupRan{Command: "copying files", Exit: -1}, "setup failed: copying files", ""},
 	} {
-		if text, detail := d.line(eventAbout(t, "SetupRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
+		if text, detail := d.Line(eventAbout(t, "SetupRan", "T1", "", tt.ran)); text != tt.text || detail != tt.detail {
 			t.Errorf("%q, %q; want %q, %q", text, detail, tt.text, tt.detail)
 		}
 	}
@@ -116,7 +116,7 @@ func TestSetupSaysWhatHappened(t *testing.T) {
 
 func TestTurnSignalsSayWhy(t *testing.T) {
 	e := eventAbout(t, "TurnSignalHeard", "", "", rules.TurnSignalHeard{Run: "run-1", Tree: "oracle", Turn: 1, Signal: "need_turn", Reason: "the search failed"})
-	if text, detail := (describer{s: &rules.State{}}).line(e); text != "tree oracle says need turn" || detail != "the search failed" {
+	if text, detail := (&rules.Describer{State: &rules.State{}}).Line(e); text != "tree oracle says need turn" || detail != "the search failed" {
 		t.Errorf("%q, %q", text, detail)
 	}
 }
@@ -280,7 +280,7 @@ func TestUnavailableAgents(t *testing.T) {
 		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer, Until: until}, "claude is not available until 14:30:05 (no answer from its server)"},
 		{rules.AgentUnavailable{Agent: "claude", Cause: rules.FailServer}, "claude is not available (no answer from its server)"},
 	} {
-		if text, _ := (describer{s: &rules.State{}, zone: time.UTC}).line(eventAbout(t, rules.TypeAgentUnavailable, "", "", tt.event)); text != tt.want {
+		if text, _ := (&rules.Describer{State: &rules.State{}, Zone: time.UTC}).Line(eventAbout(t, rules.TypeAgentUnavailable, "", "", tt.event)); text != tt.want {
 			t.Errorf("%q, want %q", text, tt.want)
 		}
 	}
@@ -311,12 +311,12 @@ func TestConflictsSayWhere(t *testing.T) {
 		{developer, rules.ConflictFound{}, ""},
 	} {
 		e := eventAbout(t, rules.TypeConflictFound, "T1", tt.session, tt.found)
-		if text, detail := (describer{s: p.s}).line(e); text != tt.want || detail != "" {
+		if text, detail := (&rules.Describer{State: p.s}).Line(e); text != tt.want || detail != "" {
 			t.Errorf("%q, %q; want %q", text, detail, tt.want)
 		}
 	}
 	release := eventAbout(t, rules.TypeLeaseReleased, "T1", ci, rules.LeaseReleased{Reason: "conflict"})
-	if text, _ := (describer{s: p.s}).line(release); text != "" {
+	if text, _ := (&rules.Describer{State: p.s}).Line(release); text != "" {
 		t.Errorf("the end of the lease is shown too: %q", text)
 	}
 }
