@@ -136,7 +136,7 @@ func (d *decider) fail(h report, cause FailCause, detail string) {
 	if cause == FailCrash {
 		d.noteCrash(h)
 	}
-	if count < d.s.delivery.Policy.Limits.Timeouts && cause != FailProcesses {
+	if count < d.s.run.Policy.Limits.Timeouts && cause != FailProcesses {
 		d.release(h, string(cause))
 		return
 	}
@@ -223,7 +223,7 @@ const LevelQuestion = "question"
 // requestClarification prompts an agent again whose turn contained no valid signal. When the limit is reached, the agent
 // has failed.
 func (d *decider) requestClarification(h report) {
-	limit := d.s.delivery.Policy.Limits.Unknown
+	limit := d.s.run.Policy.Limits.Unknown
 	counts := h.w.Task.Counts
 	attempt, level := counts.Unknown+1, "warning"
 	switch {

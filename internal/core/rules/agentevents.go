@@ -31,8 +31,8 @@ func (b RoleLimited) fault(*State, *signalbox.Event) string {
 
 func (b RoleLimited) apply(s *State, _ *signalbox.Event) {
 	same := func(l RoleLimit) bool { return l.Role == b.Role }
-	limited := slices.DeleteFunc(slices.Clone(s.delivery.Limited), same)
-	s.delivery.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
+	limited := slices.DeleteFunc(slices.Clone(s.run.Limited), same)
+	s.run.Limited = append(limited, RoleLimit{b.Role, b.Until.UTC()})
 }
 
 func (b RoleLimited) describe(d *Describer, _ *signalbox.Event) (text, detail string) {

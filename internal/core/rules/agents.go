@@ -127,8 +127,8 @@ func (c FailCause) inWords() string {
 }
 
 // Agent returns what keeps an agent from working.
-func (s *State) Agent(name string) AgentState {
-	for _, a := range s.delivery.Agents {
+func (s *delivery) Agent(name string) AgentState {
+	for _, a := range s.run.Agents {
 		if a.Agent == name {
 			return a
 		}
@@ -137,10 +137,10 @@ func (s *State) Agent(name string) AgentState {
 }
 
 // Agents returns the agents that something keeps from working, or that crashed last.
-func (s *State) Agents() []AgentState { return s.delivery.Agents }
+func (s *delivery) Agents() []AgentState { return s.run.Agents }
 
 // changeAgent replaces the state of an agent. An agent that nothing keeps from working has none.
-func (s *State) changeAgent(name string, change func(*AgentState)) {
+func (s *delivery) changeAgent(name string, change func(*AgentState)) {
 	if name == "" {
 		return
 	}
@@ -150,7 +150,7 @@ func (s *State) changeAgent(name string, change func(*AgentState)) {
 	if len(changed.Roles) == 0 {
 		changed.Roles = nil
 	}
-	agents := slices.Clone(s.delivery.Agents)
+	agents := slices.Clone(s.run.Agents)
 	i := slices.IndexFunc(agents, func(a AgentState) bool { return a.Agent == name })
 	healthy := changed.Limited.IsZero() && changed.Down == "" && !changed.Trying && changed.Roles == nil && changed.Restored == 0 && changed.Outages == 0
 	switch {
@@ -165,7 +165,7 @@ func (s *State) changeAgent(name string, change func(*AgentState)) {
 	if len(agents) == 0 {
 		agents = nil
 	}
-	s.delivery.Agents = agents
+	s.run.Agents = agents
 }
 
 // changeRole replaces what is known about an agent's crashes in a role.
@@ -199,7 +199,7 @@ func (s *State) agentExcept(except string, role signalbox.Role, expert string, n
 	if now.Before(s.Limited(role)) {
 		return "", false
 	}
-	list := s.delivery.Policy.agents(role, expert)
+	list := s.run.Policy.agents(role, expert)
 	if len(list) == 0 || !isAgent(role) {
 		return "", true
 	}
@@ -236,7 +236,7 @@ func (a AgentState) waits(now time.Time) bool {
 }
 
 // isAtWork reports whether a session runs an agent. A parked one does not.
-func (s *State) isAtWork(name string) bool {
+func (s *register) isAtWork(name string) bool {
 	for _, i := range s.leased {
 		if t := s.works[i].Task; t != nil && t.Agent == name && t.Parked == nil {
 			return true
@@ -250,7 +250,7 @@ func (s *State) waitsForLimit(role signalbox.Role, expert string, now time.Time)
 	if _, ok := s.agentFor(role, expert, now); ok {
 		return false
 	}
-	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.delivery.Policy.agents(role, expert), func(name string) bool {
+	return now.Before(s.Limited(role)) || slices.ContainsFunc(s.run.Policy.agents(role, expert), func(name string) bool {
 		return s.Agent(name).waits(now)
 	})
 }
@@ -308,7 +308,7 @@ type fleet struct {
 }
 
 func (s *State) fleet() fleet {
-	return fleet{s: s, policy: s.delivery.Policy, experts: len(s.Experts())}
+	return fleet{s: s, policy: s.run.Policy, experts: len(s.Experts())}
 }
 
 func (f fleet) agent(name string) AgentState {
@@ -338,7 +338,7 @@ func (f fleet) down() (down []AgentState) {
 // askAgents asks the human about the agents of the roles that have no agent left, without those that a question is already about.
 func (d *decider) askAgents(f fleet, session, actor string) {
 	asked := map[string]bool{}
-	for _, q := range d.s.delivery.Questions {
+	for _, q := range d.s.run.Questions {
 		for _, name := range q.Agents {
 			asked[name] = asked[name] || q.Open()
 		}
@@ -352,7 +352,7 @@ func (d *decider) askAgents(f fleet, session, actor string) {
 // withdrawAgents withdraws the questions about agents that no role lacks any more.
 func (d *decider) withdrawAgents(f fleet, actor, reason string) {
 	down := names(f.down())
-	for _, q := range d.s.delivery.Questions {
+	for _, q := range d.s.run.Questions {
 		if q.Open() && q.Kind == AskedAgent && !slices.ContainsFunc(q.Agents, func(name string) bool { return slices.Contains(down, name) }) {
 			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
 		}
@@ -433,21 +433,21 @@ func (d *decider) restoreAgents(agents []string, actor, reason string) {
 
 // retryAgents lets all agents work again, and withdraws the questions about them.
 func (d *decider) retryAgents(actor, reason string) {
-	for _, q := range d.s.delivery.Questions {
+	for _, q := range d.s.run.Questions {
 		if q.Open() && q.Kind == AskedAgent {
 			d.record("", "", actor, QuestionAnswered{Question: q.ID, Answer: reason, Withdrawn: true})
 		}
 	}
-	d.restoreAgents(names(d.s.delivery.Agents), actor, reason)
+	d.restoreAgents(names(d.s.run.Agents), actor, reason)
 }
 
 // reconfigureAgents lets the agents work again whose settings a new policy changes. It withdraws the questions about agents that no role lacks
 // any more, and asks about roles that have lost the agents that could take over.
 func (d *decider) reconfigureAgents(before, after *Policy, actor string) {
 	const reason = "its settings were changed"
-	f := fleet{s: d.s, policy: after, experts: len(after.Experts) + len(d.s.delivery.Experts), changed: map[string]AgentState{}}
+	f := fleet{s: d.s, policy: after, experts: len(after.Experts) + len(d.s.run.Experts), changed: map[string]AgentState{}}
 	var restored []string
-	for _, a := range d.s.delivery.Agents {
+	for _, a := range d.s.run.Agents {
 		if before.settings(a.Agent) != after.settings(a.Agent) {
 			f.changed[a.Agent] = AgentState{Agent: a.Agent}
 			restored = append(restored, a.Agent)
@@ -461,7 +461,7 @@ func (d *decider) reconfigureAgents(before, after *Policy, actor string) {
 }
 
 // noteAgentWorks records that an agent's program works: it has said something.
-func (s *State) noteAgentWorks(w *Work) {
+func (s *delivery) noteAgentWorks(w *Work) {
 	if w.Task == nil || w.Task.Agent == "" || w.Lease == nil {
 		return
 	}

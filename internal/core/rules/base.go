@@ -29,7 +29,7 @@ func (c ObserveBase) decide(d *decider) error {
 	if err := cmp.Or(checkIDs("actor", c.Actor), requireText("commit", c.Commit), checkCommits(c.Commit)); err != nil {
 		return err
 	}
-	s := &d.s.delivery
+	s := &d.s.run
 	first := s.Base == "" && (s.Baselines == 0 || d.s.open[KindBaseline] > 0) // the checks on the base record it
 	if s.Policy == nil || s.Policy.Shared || first || c.Known != s.Base || c.Commit == s.Base || d.s.landing(c.Commit) {
 		d.answer.Repeated = true
@@ -56,7 +56,7 @@ func sanitizeSome(commits []string) []string {
 // landing reports whether a commit is a merge onto the base that was prepared and not recorded as merged yet.
 func (s *State) landing(commit string) bool {
 	for _, w := range s.works {
-		if w.Task != nil && w.Task.Merge != nil && !w.onHold() && *w.Task.Merge == (PreparedMerge{commit, s.delivery.Base}) {
+		if w.Task != nil && w.Task.Merge != nil && !w.onHold() && *w.Task.Merge == (PreparedMerge{commit, s.run.Base}) {
 			return true
 		}
 	}
@@ -77,10 +77,10 @@ type BaseMove struct {
 }
 
 // Base returns the commit of the base as the ledger knows it, "" if it does not.
-func (s *State) Base() string { return s.delivery.Base }
+func (s *delivery) Base() string { return s.run.Base }
 
 // BaseMoves returns the moves of the base during runs that signalbox did not make.
-func (s *State) BaseMoves() []BaseMove { return s.delivery.BaseMoves }
+func (s *delivery) BaseMoves() []BaseMove { return s.run.BaseMoves }
 
 // PrepareMerge records the merge commit that is about to become the base. It is refused if the merge is not, or no longer, allowed.
 // Only the system role that merges may send it.
@@ -98,13 +98,13 @@ func (c PrepareMerge) decide(d *decider) error {
 	switch {
 	case h.role != signalbox.RoleMerger:
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" merges", "%s must not prepare a merge", h.role)
-	case d.s.delivery.Policy.Deliver != DeliverMerge:
+	case d.s.run.Policy.Deliver != DeliverMerge:
 		return refusef(signalbox.CodeUsage, "deliver it as the policy says", "the policy does not merge '%s'", h.w.ID)
 	case c.Commit == "" || h.w.Task.Commit == "":
 		return refusef(signalbox.CodeUsage, "run the checks first", "there is no commit to merge")
 	case d.s.WaitsForApproval(h.w):
 		return refusef(signalbox.CodeConflict, "signalbox approve "+h.w.ID, "the merge of '%s' is not approved", h.w.ID)
-	case c.Before != d.s.delivery.Base:
+	case c.Before != d.s.run.Base:
 		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
 	}
 	if err := checkCommits(c.Commit); err != nil {

@@ -34,16 +34,16 @@ type BaseMoved struct {
 }
 
 func (b BaseMoved) fault(s *State, _ *signalbox.Event) string {
-	if b.From != s.delivery.Base || b.To == "" || b.To == b.From {
-		return fmt.Sprintf("the base is at %q", s.delivery.Base)
+	if b.From != s.run.Base || b.To == "" || b.To == b.From {
+		return fmt.Sprintf("the base is at %q", s.run.Base)
 	}
 	return ""
 }
 
 func (b BaseMoved) apply(s *State, e *signalbox.Event) {
-	s.delivery.Base = b.To
+	s.run.Base = b.To
 	if !b.Between && !b.Fetched {
-		s.delivery.BaseMoves = append(slices.Clip(s.delivery.BaseMoves), BaseMove{b, e.Seq, e.Time})
+		s.run.BaseMoves = append(slices.Clip(s.run.BaseMoves), BaseMove{b, e.Seq, e.Time})
 	}
 }
 
@@ -94,9 +94,9 @@ func (b CommitsStored) fault(s *State, e *signalbox.Event) string {
 }
 
 func (b CommitsStored) apply(s *State, e *signalbox.Event) {
-	s.delivery.Rejected = slices.Clone(s.delivery.Rejected)
-	for i := range s.delivery.Rejected {
-		r := &s.delivery.Rejected[i]
+	s.run.Rejected = slices.Clone(s.run.Rejected)
+	for i := range s.run.Rejected {
+		r := &s.run.Rejected[i]
 		if r.Commit == b.Commit || slices.Contains(b.Replaces, r.Commit) {
 			r.Replaced = true
 		}
@@ -109,7 +109,7 @@ func (b CommitsStored) apply(s *State, e *signalbox.Event) {
 		s.changeTask(e.Work, func(_ *Work, t *Task) { t.Stored = add(t.Stored) })
 		return
 	}
-	s.delivery.Stored = add(s.delivery.Stored)
+	s.run.Stored = add(s.run.Stored)
 }
 
 // BundleRejected records that a machine could not use the bundle of a stored commit. A machine that
@@ -126,5 +126,5 @@ func (b BundleRejected) fault(s *State, e *signalbox.Event) string {
 }
 
 func (b BundleRejected) apply(s *State, _ *signalbox.Event) {
-	s.delivery.Rejected = append(slices.Clip(s.delivery.Rejected), RejectedBundle{BundleRejected: b})
+	s.run.Rejected = append(slices.Clip(s.run.Rejected), RejectedBundle{BundleRejected: b})
 }

@@ -19,15 +19,15 @@ type AcceptedBase struct {
 }
 
 // AcceptedFailures returns the checks, as "check|environment", that may fail because the human accepted that they fail on the base.
-func (s *State) AcceptedFailures() []string {
-	if a := s.delivery.Accepted; a != nil && a.Commit == s.delivery.Base {
+func (s *delivery) AcceptedFailures() []string {
+	if a := s.run.Accepted; a != nil && a.Commit == s.run.Base {
 		return a.Failing
 	}
 	return nil
 }
 
 // unaccepted returns the failing checks that the human has not accepted.
-func (s *State) unaccepted(failing []string) []string {
+func (s *delivery) unaccepted(failing []string) []string {
 	accepted := s.AcceptedFailures()
 	return slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(accepted, name) })
 }
@@ -37,7 +37,7 @@ func (s *State) Baseline() *Work {
 	if s.open[KindBaseline] == 0 {
 		return nil
 	}
-	for n := s.delivery.Baselines; n > 0; n-- {
+	for n := s.run.Baselines; n > 0; n-- {
 		if w, known := s.Work(fmt.Sprintf("B-%d", n)); known && !w.Done() {
 			return w
 		}
@@ -56,7 +56,7 @@ func (s *State) RedBaseline() *Work {
 // openBaseline adds a work item that runs the checks on the base.
 func (d *decider) openBaseline(actor string) {
 	d.baselines++
-	n := d.s.delivery.Baselines + d.baselines
+	n := d.s.run.Baselines + d.baselines
 	d.record(fmt.Sprintf("B-%d", n), "", actor, TaskPlanned{Kind: KindBaseline, Title: "checks on the base", Phase: signalbox.PhaseCIPending, Order: n})
 }
 
@@ -80,7 +80,7 @@ func (d *decider) checkBase(actor string) {
 // checkRedBase runs the checks on the base again if some failed when they last ran, that was not accepted, and no baseline is open.
 // It reports whether they run. Older rules left such a base, and so does a baseline that no task waits for.
 func (d *decider) checkRedBase(actor string) bool {
-	if d.s.open[KindBaseline] > 0 || len(d.s.unaccepted(d.s.delivery.Failing)) == 0 {
+	if d.s.open[KindBaseline] > 0 || len(d.s.unaccepted(d.s.run.Failing)) == 0 {
 		return false
 	}
 	d.openBaseline(actor)
@@ -91,7 +91,7 @@ func (d *decider) checkRedBase(actor string) bool {
 // the base, or the human has repaired or accepted it. A remediation is tried once. A failure that no commit repairs is for the human,
 // and so is one that is left after a remediation or an answer.
 func (c ReportChecks) judgeBase(d *decider, h report) {
-	if known := d.s.delivery.Base; known != "" && c.Commit != known {
+	if known := d.s.run.Base; known != "" && c.Commit != known {
 		return // the base moved meanwhile: run them again
 	}
 	failing := d.s.unaccepted(failing(c.Rows))
@@ -112,11 +112,11 @@ func (c ReportChecks) judgeBase(d *decider, h report) {
 
 // triesRemediation reports whether a remediation starts without asking the human if checks fail in the baseline. What stays on a branch does not
 // repair the base.
-func (s *State) triesRemediation(b *Work) bool {
-	if how := s.delivery.Policy.Deliver; how == DeliverBranch || how == DeliverPush {
+func (s *delivery) triesRemediation(b *Work) bool {
+	if how := s.run.Policy.Deliver; how == DeliverBranch || how == DeliverPush {
 		return false
 	}
-	return b.Task.Counts.Remedies == 0 && len(b.Task.Answers) == 0 && s.delivery.Policy.slots(signalbox.RoleRemediation) > 0
+	return b.Task.Counts.Remedies == 0 && len(b.Task.Answers) == 0 && s.run.Policy.slots(signalbox.RoleRemediation) > 0
 }
 
 // hasCause reports whether one of the checks failed for a cause that no commit repairs.
@@ -157,7 +157,7 @@ func (d *decider) answerBaseline(w *Work, q *Question, c AnswerQuestion) {
 		for _, other := range remove(w.Task.Questions, q.ID) {
 			d.record(w.ID, "", c.Actor, QuestionAnswered{Question: other, Withdrawn: true})
 		}
-		d.record(w.ID, "", c.Actor, BaselineAccepted{d.s.delivery.Base, w.Task.Failing})
+		d.record(w.ID, "", c.Actor, BaselineAccepted{d.s.run.Base, w.Task.Failing})
 		d.record(w.ID, "", c.Actor, PhaseChanged{w.Phase, signalbox.PhaseCompleted})
 		d.answer.Phase, d.answer.Understood = signalbox.PhaseCompleted, "continuing although they fail"
 		d.endNeedlessRemediation(c.Actor, "the failures are accepted")

@@ -90,7 +90,7 @@ func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) bo
 	if p == nil {
 		return false
 	}
-	used := p.Run.exhausted(spent.minus(d.s.delivery.Granted))
+	used := p.Run.exhausted(spent.minus(d.s.run.Granted))
 	if used != "" {
 		d.ask("", session, actor, AskedBudget, signalbox.Hash{}, "the run has spent its budget: %s (budget.run in signalbox.yaml). "+howToContinue, used)
 	}
@@ -100,10 +100,10 @@ func (d *decider) askRunBudget(spent Spent, p *Policy, session, actor string) bo
 // raiseBudgets answers the open questions about budgets that are no longer spent under a new policy, and ends the pauses that
 // refusals caused.
 func (d *decider) raiseBudgets(p *Policy, actor string) {
-	if s := &d.s.delivery; p.Run.exhausted(s.Spent.minus(s.Granted)) == "" {
+	if s := &d.s.run; p.Run.exhausted(s.Spent.minus(s.Granted)) == "" {
 		d.answerBudget("", "", s.NoBudget, actor)
 	}
-	for _, r := range d.s.delivery.Roles {
+	for _, r := range d.s.run.Roles {
 		if p.budget(r.Role).exhausted(r.Spent.minus(r.Granted)) == "" {
 			d.answerBudget("", r.Role, r.Paused, actor)
 		}
@@ -116,8 +116,8 @@ func (d *decider) raiseBudgets(p *Policy, actor string) {
 }
 
 // isTurnSpent reports whether the last question about a budget of the work is about a turn that exceeded what the policy allows.
-func (s *State) isTurnSpent(work string, p *Policy) bool {
-	for _, q := range slices.Backward(s.delivery.Questions) {
+func (s *delivery) isTurnSpent(work string, p *Policy) bool {
+	for _, q := range slices.Backward(s.run.Questions) {
 		if q.Kind == AskedBudget && q.Work == work {
 			return q.Cap == CapTurn && p.Turn.exhausted(q.Spent) != ""
 		}
@@ -127,7 +127,7 @@ func (s *State) isTurnSpent(work string, p *Policy) bool {
 
 // answerBudget continues work, or a role or the run if work is "", because its budget was raised.
 func (d *decider) answerBudget(work string, role signalbox.Role, paused bool, actor string) {
-	for _, q := range d.s.delivery.Questions {
+	for _, q := range d.s.run.Questions {
 		if q.Open() && q.Kind == AskedBudget && q.Work == work && q.Role == role {
 			d.record(work, "", actor, QuestionAnswered{Question: q.ID, Answer: "the budget was raised", Withdrawn: true, NoGrant: true})
 		}

@@ -104,7 +104,7 @@ func (w *Work) checksFailed() bool {
 }
 
 // WaitingForChecks returns the work items opened by hand that no session holds and that wait for their checks.
-func (s *State) WaitingForChecks() []string {
+func (s *register) WaitingForChecks() []string {
 	var waiting []string
 	for i := range s.free[phaseNumber(signalbox.PhaseCIPending)].all() {
 		waiting = append(waiting, s.works[i].ID)
@@ -115,7 +115,7 @@ func (s *State) WaitingForChecks() []string {
 // delaysChecks reports whether tasks wait for their checks only because the checks of work opened by hand are running.
 func (s *State) delaysChecks() bool {
 	n := roleNumber(signalbox.RoleCI)
-	if s.delivery.Paused || s.delivery.Policy == nil || s.ready[n].first() < 0 {
+	if s.run.Paused || s.run.Policy == nil || s.ready[n].first() < 0 {
 		return false
 	}
 	for _, i := range s.leased {

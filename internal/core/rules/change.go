@@ -9,11 +9,11 @@ import (
 // Begin starts recording changes, so that Rollback can undo them. Callers that decide several commands before the events
 // of any of them are durable need it.
 func (s *State) Begin() {
-	seq, time, box, rules, upgraded, moved, delivery := s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.delivery
+	seq, time, box, rules, upgraded, moved, run := s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.run
 	s.recording = true
 	s.undo = append(s.undo[:0], func() {
-		changed := s.delivery.Policy != delivery.Policy
-		s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.delivery = seq, time, box, rules, upgraded, moved, delivery
+		changed := s.run.Policy != run.Policy
+		s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.run = seq, time, box, rules, upgraded, moved, run
 		if changed {
 			s.refreshAll()
 		}
@@ -32,7 +32,7 @@ func (s *State) Rollback() {
 	s.undo = s.undo[:0]
 }
 
-func (s *State) onRollback(undo func()) {
+func (s *register) onRollback(undo func()) {
 	if s.recording {
 		s.undo = append(s.undo, undo)
 	}
@@ -82,7 +82,7 @@ func (s *State) reindex(i int, old, changed *Work) {
 }
 
 // changeSession replaces a session with a changed copy, or adds a new one.
-func (s *State) changeSession(id string, change func(*Session)) {
+func (s *register) changeSession(id string, change func(*Session)) {
 	i, known := s.sessionIndex[id]
 	if !known {
 		i = len(s.sessions)
@@ -103,7 +103,7 @@ func (s *State) changeSession(id string, change func(*Session)) {
 	s.onRollback(func() { s.sessions[i] = old })
 }
 
-func (s *State) addRedaction(r Redaction) {
+func (s *register) addRedaction(r Redaction) {
 	i := len(s.redactions)
 	s.redactions = append(s.redactions, r)
 	s.redacted = put(s.redacted, r.Blob, i)

@@ -72,7 +72,7 @@ func (b ChecksRan) apply(s *State, e *signalbox.Event) {
 	failed := failing(b.Rows)
 	switch w.Task.Kind {
 	case KindBaseline:
-		s.delivery.Failing, s.delivery.Base = failed, cmp.Or(s.delivery.Base, b.Base)
+		s.run.Failing, s.run.Base = failed, cmp.Or(s.run.Base, b.Base)
 	case KindRemediation:
 		failed = append(s.unaccepted(failed), b.unreviewed()...)
 	default:
@@ -250,7 +250,7 @@ type BaselineAccepted struct {
 // fault accepts only the failures that the last run of the checks found on the base.
 func (b BaselineAccepted) fault(s *State, e *signalbox.Event) string {
 	return s.taskFault(e, func(w *Work) string {
-		same := b.Commit == s.delivery.Base && slices.Equal(b.Failing, w.Task.Failing)
+		same := b.Commit == s.run.Base && slices.Equal(b.Failing, w.Task.Failing)
 		switch {
 		case w.Task.Kind != KindBaseline || w.Phase != signalbox.PhaseBlocked:
 			return "it is not a baseline that waits"
@@ -262,7 +262,7 @@ func (b BaselineAccepted) fault(s *State, e *signalbox.Event) string {
 }
 
 func (b BaselineAccepted) apply(s *State, e *signalbox.Event) {
-	s.delivery.Accepted = &AcceptedBase{b.Commit, b.Failing}
+	s.run.Accepted = &AcceptedBase{b.Commit, b.Failing}
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Failing = nil })
 }
 

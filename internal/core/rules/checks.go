@@ -66,14 +66,14 @@ func (c ReportChecks) decide(d *decider) error {
 // if all failing checks fail on the base too. Failures that the human accepted do not count.
 func (c ReportChecks) judge(d *decider, h report) {
 	failing := d.s.unaccepted(failing(c.Rows))
-	newlyFailing := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.delivery.Failing, name) })
+	newlyFailing := slices.DeleteFunc(slices.Clone(failing), func(name string) bool { return slices.Contains(d.s.run.Failing, name) })
 	switch {
 	case c.Unchanged:
 		d.unchanged(h)
 	case len(c.Large) > 0 && !h.w.Task.KeepLarge:
 		c.tooLarge(d, h, newlyFailing)
 	case len(newlyFailing) > 0 || len(c.Protected) > 0:
-		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.delivery.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
+		d.rework(h, ReworkChecks, h.w.Task.Counts.Checks+1, d.s.run.Policy.Limits.Checks, AskedChecks, c.summary(newlyFailing), c.Body)
 	case len(failing) > 0:
 		h.Body = c.Body
 		d.requestRemediation(h, "these checks fail on the base too: "+strings.Join(ChecksInWords(failing), ", "))
@@ -157,7 +157,7 @@ func (c ReportMerge) decide(d *decider) error {
 	if m := h.w.Task.Merge; !nothing && (m == nil || *m != (PreparedMerge{c.Commit, c.Before})) {
 		return refusef(signalbox.CodeUsage, "record it with PrepareMerge first", "the merge of '%s' was not prepared", h.w.ID)
 	}
-	if !nothing && c.Moves && c.Before != d.s.delivery.Base {
+	if !nothing && c.Moves && c.Before != d.s.run.Base {
 		return refusef(signalbox.CodeConflict, "merge into the base that the ledger names", "the base has moved")
 	}
 	switch {
@@ -165,7 +165,7 @@ func (c ReportMerge) decide(d *decider) error {
 		d.failRemediation(h, HealthAudited{Healthy: true, Contradiction: true, Reason: "it could not be merged: " + sanitize(c.Refusal, 1000)})
 		return nil
 	case c.Refusal != "":
-		d.rework(h, ReworkMerge, h.w.Task.Counts.Merges+1, d.s.delivery.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
+		d.rework(h, ReworkMerge, h.w.Task.Counts.Merges+1, d.s.run.Policy.Limits.Merges, AskedMerge, c.Refusal, c.Body)
 	case c.Unchanged && h.w.Task.Kind == KindTask:
 		d.unchanged(h)
 	default: // a remediation may have repaired something outside the repository

@@ -100,7 +100,7 @@ func (c RejectBundle) decide(d *decider) error {
 // StoredCommits returns the commits of a task that are in bundles, oldest first, or those of the base if work is "".
 func (s *State) StoredCommits(work string) []StoredCommit {
 	if work == "" {
-		return s.delivery.Stored
+		return s.run.Stored
 	}
 	w, known := s.Work(work)
 	if !known || w.Task == nil {
@@ -110,8 +110,8 @@ func (s *State) StoredCommits(work string) []StoredCommit {
 }
 
 // BaseBranch returns the branch that the base is, "" if no machine has stored it.
-func (s *State) BaseBranch() string {
-	for _, stored := range s.delivery.Stored {
+func (s *delivery) BaseBranch() string {
+	for _, stored := range s.run.Stored {
 		if stored.Branch != "" {
 			return stored.Branch
 		}
@@ -173,8 +173,8 @@ type RejectedBundle struct {
 }
 
 // BundleFault returns what a machine found wrong with the bundle of a stored commit, "" if none rejected it.
-func (s *State) BundleFault(stored StoredCommit) string {
-	for _, r := range s.delivery.Rejected {
+func (s *delivery) BundleFault(stored StoredCommit) string {
+	for _, r := range s.run.Rejected {
 		if r.Commit == stored.Commit && r.Bundle == stored.Bundle && !r.Replaced {
 			return r.Fault
 		}
@@ -184,9 +184,9 @@ func (s *State) BundleFault(stored StoredCommit) string {
 
 // RejectedOften reports whether so many bundles of a commit were rejected that no more rejections are recorded. Then a machine that has the commit must check by itself whether
 // the last bundle is usable.
-func (s *State) RejectedOften(commit string) bool {
+func (s *delivery) RejectedOften(commit string) bool {
 	n := 0
-	for _, r := range s.delivery.Rejected {
+	for _, r := range s.run.Rejected {
 		if r.Commit == commit {
 			n++
 		}

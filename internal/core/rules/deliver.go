@@ -56,7 +56,7 @@ func (c ReportDelivery) decide(d *decider) error {
 	if err != nil {
 		return err
 	}
-	how := d.s.delivery.Policy.Deliver
+	how := d.s.run.Policy.Deliver
 	switch {
 	case h.role != signalbox.RoleMerger:
 		return refusef(signalbox.CodeFailed, "only "+string(signalbox.RoleMerger)+" delivers", "%s must not report a delivery", h.role)
@@ -73,7 +73,7 @@ func (c ReportDelivery) decide(d *decider) error {
 		return err
 	}
 	delivered := Delivered{Epoch: c.Epoch, Delivery: c.Delivery}
-	if how != DeliverRequest || d.s.delivery.Policy.Stack {
+	if how != DeliverRequest || d.s.run.Policy.Stack {
 		delivered.Unblocked = d.s.unblockedBy(h.w.ID)
 	}
 	d.answer.Seq = d.recordFor(h, delivered)
@@ -94,7 +94,7 @@ func (w *Work) WaitsForRequest() bool {
 }
 
 // Requests returns the work that waits until its pull request is merged.
-func (s *State) Requests() []*Work {
+func (s *register) Requests() []*Work {
 	var waiting []*Work
 	for _, w := range s.works {
 		if w.WaitsForRequest() {
@@ -161,7 +161,7 @@ func (c ReportRequest) rework(d *decider, h report) {
 	if d.answer.Repeated = len(ids) == 0; d.answer.Repeated {
 		return
 	}
-	count, limit := h.w.Task.Counts.Requests+1, d.s.delivery.Policy.Limits.Reviews
+	count, limit := h.w.Task.Counts.Requests+1, d.s.run.Policy.Limits.Reviews
 	d.answer.Seq = d.record(h.w.ID, "", c.Actor, ReworkOrdered{Cause: ReworkRequest, Count: count, Summary: sanitize(strings.Join(summaries, "; "), maxText),
 		Body: c.Body, Seen: ids})
 	d.move(h, signalbox.PhaseImplementation)

@@ -9,9 +9,24 @@ import (
 	"signalbox"
 )
 
-// delivery is the state of the plan as a whole. Its slices and pointers are replaced, never written into, so that Rollback
-// only puts the old value back.
+// delivery is how plans are carried out: what is known about the run, and indexes of the tasks in the
+// register, which State keeps up to date.
 type delivery struct {
+	run runState
+
+	ready [len(dispatchOrder)]bitset // for each role, the tasks that can start
+	// dependents maps an id to the work items that have, or had, it as a blocker.
+	dependents map[string][]int
+	// downstream is how many tasks wait for each work; nil if it must be counted again.
+	downstream []int
+	// locks maps a file of a shared workspace to the task that has locked it.
+	locks map[string]string
+	open  map[Kind]int // how many planned work items are not done
+}
+
+// runState is the state of the run as a whole: its plans, questions and budgets. Its slices and
+// pointers are replaced, never written into, so that Rollback only puts the old value back.
+type runState struct {
 	Policy   *Policy        `json:"policy,omitempty"`
 	Plan     signalbox.Hash `json:"plan,omitzero"`
 	PlanName string         `json:"plan_name,omitempty"`
@@ -61,37 +76,37 @@ type RoleLimit struct {
 }
 
 // Policy returns how plans are delivered; ok is false before the first Configure.
-func (s *State) Policy() (p Policy, ok bool) {
-	if s.delivery.Policy == nil {
+func (s *delivery) Policy() (p Policy, ok bool) {
+	if s.run.Policy == nil {
 		return Policy{}, false
 	}
-	return *s.delivery.Policy, true
+	return *s.run.Policy, true
 }
 
 // Plan returns the digest and the name of the plan, and whether it is completely loaded.
-func (s *State) Plan() (digest signalbox.Hash, name string, loaded bool) {
-	return s.delivery.Plan, s.delivery.PlanName, s.delivery.Plan != signalbox.Hash{} && !s.delivery.Loading
+func (s *delivery) Plan() (digest signalbox.Hash, name string, loaded bool) {
+	return s.run.Plan, s.run.PlanName, s.run.Plan != signalbox.Hash{} && !s.run.Loading
 }
 
 // Spent returns what all agents have used.
-func (s *State) Spent() Spent { return s.delivery.Spent }
+func (s *delivery) Spent() Spent { return s.run.Spent }
 
 // Paused reports whether the whole run is paused.
-func (s *State) Paused() bool { return s.delivery.Paused }
+func (s *delivery) Paused() bool { return s.run.Paused }
 
 // Cancelled returns why the run is cancelled, "" if it is not.
-func (s *State) Cancelled() string { return s.delivery.Cancelled }
+func (s *delivery) Cancelled() string { return s.run.Cancelled }
 
 // Experts returns the experts that agents can ask.
-func (s *State) Experts() []Expert {
-	if s.delivery.Policy == nil {
-		return s.delivery.Experts
+func (s *delivery) Experts() []Expert {
+	if s.run.Policy == nil {
+		return s.run.Experts
 	}
-	return append(slices.Clone(s.delivery.Policy.Experts), s.delivery.Experts...)
+	return append(slices.Clone(s.run.Policy.Experts), s.run.Experts...)
 }
 
 // expert finds an expert by name.
-func (s *State) expert(name string) (Expert, bool) {
+func (s *delivery) expert(name string) (Expert, bool) {
 	for _, e := range s.Experts() {
 		if e.Name == name {
 			return e, true
@@ -101,8 +116,8 @@ func (s *State) expert(name string) (Expert, bool) {
 }
 
 // Limited returns the time before which agents of a role must not start, zero if there is none. Agent returns the limits of an agent.
-func (s *State) Limited(role signalbox.Role) time.Time {
-	for _, l := range s.delivery.Limited {
+func (s *delivery) Limited(role signalbox.Role) time.Time {
+	for _, l := range s.run.Limited {
 		if l.Role == role {
 			return l.Until
 		}
@@ -111,16 +126,16 @@ func (s *State) Limited(role signalbox.Role) time.Time {
 }
 
 // NextWake returns when the next rate limit, pause of an agent or used-up token window ends; ok is false if there is none.
-func (s *State) NextWake(now time.Time) (at time.Time, ok bool) {
+func (s *delivery) NextWake(now time.Time) (at time.Time, ok bool) {
 	earlier := func(t time.Time) {
 		if t.After(now) && (!ok || t.Before(at)) {
 			at, ok = t, true
 		}
 	}
-	for _, l := range s.delivery.Limited {
+	for _, l := range s.run.Limited {
 		earlier(l.Until)
 	}
-	for _, a := range s.delivery.Agents {
+	for _, a := range s.run.Agents {
 		earlier(a.Limited)
 		earlier(a.Until)
 	}

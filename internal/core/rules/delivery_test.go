@@ -16,7 +16,7 @@ import (
 
 // brokenDelivery returns what does not hold of the delivery loop, though it always must; "" if all is well.
 func brokenDelivery(s *State, log []signalbox.Event) string {
-	if s.delivery.Policy == nil {
+	if s.run.Policy == nil {
 		return ""
 	}
 	again, err := FromSnapshot(s.Snapshot())
@@ -87,11 +87,11 @@ func brokenSlots(s *State) string {
 			all++
 		}
 	}
-	if p := s.delivery.Policy; all > p.Slots || mergers > 1 || roles[signalbox.RoleCI] > max(p.Checks, 1) {
+	if p := s.run.Policy; all > p.Slots || mergers > 1 || roles[signalbox.RoleCI] > max(p.Checks, 1) {
 		return fmt.Sprintf("%d agents and %d mergers are at work: %v", all, mergers, roles)
 	}
 	for role, n := range roles {
-		if isAgent(role) && role != signalbox.RoleExpert && n > s.delivery.Policy.slots(role) {
+		if isAgent(role) && role != signalbox.RoleExpert && n > s.run.Policy.slots(role) {
 			return fmt.Sprintf("%d agents are at work as %s", n, role)
 		}
 	}
@@ -157,7 +157,7 @@ func brokenAgents(s *State) string {
 			asked[name] = asked[name] || q.Open()
 		}
 	}
-	for _, r := range s.delivery.Policy.Agents {
+	for _, r := range s.run.Policy.Agents {
 		if r.Role == signalbox.RoleExpert && r.Expert == "" && len(s.Experts()) == 0 {
 			continue
 		}
@@ -383,7 +383,7 @@ func (b *box) bring(task string, to signalbox.Phase) {
 		return
 	}
 	b.say(b.wantDispatch(signalbox.RoleAuditor, task), "audit_passed")
-	if !b.s.delivery.Policy.Shared {
+	if !b.s.run.Policy.Shared {
 		b.merged(b.wantDispatch(signalbox.RoleMerger, task))
 	}
 }

@@ -136,7 +136,7 @@ func (c *company) try(cmd Command) Decision {
 		}
 	}
 	c.log = append(c.log, d.Events...)
-	if c.s.delivery.Policy == nil {
+	if c.s.run.Policy == nil {
 		return d
 	}
 	if fault := cmp.Or(brokenLoop(c.s), brokenWork(c.s, c.log), brokenSession(c.s, c.log)); fault != "" {
@@ -183,7 +183,7 @@ func (c *company) note(e *signalbox.Event) {
 	}
 	for _, blocker := range w.Task.Blockers {
 		b, known := c.s.Work(blocker)
-		stacked := known && c.s.delivery.Policy.Stack && b.WaitsForRequest()
+		stacked := known && c.s.run.Policy.Stack && b.WaitsForRequest()
 		if !known || b.Phase != signalbox.PhaseCompleted && b.Task.Cancelled != removedFromPlan && !stacked {
 			c.fatalf("%s is given away before %s is completed", e.Work, blocker)
 		}
@@ -380,7 +380,7 @@ func (c *company) merge(w *Work, conflict bool) {
 		return
 	}
 	c.n++
-	if how := c.s.delivery.Policy.Deliver; how != DeliverMerge {
+	if how := c.s.run.Policy.Deliver; how != DeliverMerge {
 		d := Delivery{Tip: w.Task.Commit, Commit: sha(fmt.Sprintf("d%d", c.n)), Branch: "b"}
 		if how == DeliverRequest {
 			d.Request = fmt.Sprintf("https://forge/%d", c.n)
@@ -547,7 +547,7 @@ func (c *company) drawAgents() []string {
 
 // reconfigure changes which agents work in a role, or the settings of one.
 func (c *company) reconfigure() {
-	p := *c.s.delivery.Policy
+	p := *c.s.run.Policy
 	if len(p.Agents) == 0 {
 		return
 	}

@@ -93,7 +93,7 @@ func (c Dispatch) grant(d *decider, w *Work, role signalbox.Role) {
 }
 
 // owners returns the tasks that have locked any of the files.
-func (s *State) owners(files []string) []string {
+func (s *delivery) owners(files []string) []string {
 	var owners []string
 	for _, file := range files {
 		if owner, held := s.locks[file]; held {
@@ -114,10 +114,10 @@ func (s *State) CanDispatch(roles []signalbox.Role, byHand int, now time.Time) b
 
 // next returns the next work for one of the roles, nil if there is none. Work opened by hand is checked after planned work.
 func (s *State) next(roles []signalbox.Role, byHand int, now time.Time) (*Work, signalbox.Role) {
-	if s.delivery.Paused || s.setupQuestion() != nil {
+	if s.run.Paused || s.setupQuestion() != nil {
 		return nil, ""
 	}
-	planned := s.delivery.Policy != nil && !s.delivery.Loading && s.delivery.Cancelled == ""
+	planned := s.run.Policy != nil && !s.run.Loading && s.run.Cancelled == ""
 	use, windowEnd := s.slotsInUse(), s.WindowEnd(now)
 	for n, role := range dispatchOrder {
 		if !slices.Contains(roles, role) || isAgent(role) && !windowEnd.IsZero() {
@@ -145,10 +145,10 @@ type slotUsage struct {
 }
 
 // slotsInUse counts the agents at work, and the parked ones that can continue, because they go before new ones.
-func (s *State) slotsInUse() slotUsage { return s.slotsUsedBefore(math.MaxUint64) }
+func (s *register) slotsInUse() slotUsage { return s.slotsUsedBefore(math.MaxUint64) }
 
 // slotsUsedBefore counts the agents at work, and the parked ones that can continue and have a lease older than epoch.
-func (s *State) slotsUsedBefore(epoch uint64) slotUsage {
+func (s *register) slotsUsedBefore(epoch uint64) slotUsage {
 	var u slotUsage
 	for _, i := range s.leased {
 		w := s.works[i]
@@ -176,8 +176,8 @@ func (s *State) slotsUsedBefore(epoch uint64) slotUsage {
 	return u
 }
 
-func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
-	p, n := s.delivery.Policy, roleNumber(role)
+func (s *delivery) hasSlot(u slotUsage, role signalbox.Role) bool {
+	p, n := s.run.Policy, roleNumber(role)
 	switch role {
 	case signalbox.RoleCI:
 		return u.roles[n] < max(p.Checks, 1)
@@ -190,8 +190,8 @@ func (s *State) hasSlot(u slotUsage, role signalbox.Role) bool {
 }
 
 // runOnHold reports whether a question about the budget of the run is open.
-func (s *State) runOnHold() bool {
-	return slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool {
+func (s *delivery) runOnHold() bool {
+	return slices.ContainsFunc(s.run.Questions, func(q *Question) bool {
 		return q.Open() && q.Work == "" && q.Role == "" && q.Kind != AskedAgent && q.Kind != AskedSetup
 	})
 }
@@ -215,7 +215,7 @@ func (s *State) pickFor(roleIndex int, use slotUsage, now time.Time) *Work {
 	return best
 }
 
-func (s *State) startsBefore(below []int, i, j int) bool {
+func (s *register) startsBefore(below []int, i, j int) bool {
 	a, b := s.works[i].Task, s.works[j].Task
 	if (a.Merge != nil) != (b.Merge != nil) { // it may be in the base already, and then that must be recorded first
 		return a.Merge != nil
@@ -256,14 +256,14 @@ func (s *State) lockOwner(w *Work) string {
 	return ""
 }
 
-func (s *State) yieldsTo(file, owner, to string) bool {
+func (s *register) yieldsTo(file, owner, to string) bool {
 	w, _ := s.Work(owner)
 	return w.Lease == nil && s.waitsFor(w, to) && s.firstWaiter(file, "") == nil
 }
 
 // filesToLock returns the files that a task must lock before it starts.
-func (s *State) filesToLock(w *Work) []string {
-	if !s.delivery.Policy.Shared || w.Task.Kind != KindTask || w.Phase != signalbox.PhaseImplementation {
+func (s *delivery) filesToLock(w *Work) []string {
+	if !s.run.Policy.Shared || w.Task.Kind != KindTask || w.Phase != signalbox.PhaseImplementation {
 		return nil
 	}
 	var files []string

@@ -226,7 +226,7 @@ func (d *decider) answerExit(completed signalbox.AgentSessionCompleted, seq uint
 
 // phaseAfterExit returns the phase of planned work after an exit signal. It is not always the one of the exit protocol: work that
 // waits for its merge stays where it is, and a role for which the signal has no meaning needs a person.
-func (s *State) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox.ExitReason) signalbox.Phase {
+func (s *delivery) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox.ExitReason) signalbox.Phase {
 	switch {
 	case reason != signalbox.ExitCompleted:
 		return signalbox.PhaseBlocked
@@ -234,7 +234,7 @@ func (s *State) phaseAfterExit(w *Work, role signalbox.Role, reason signalbox.Ex
 		return signalbox.PhaseCIPending
 	case role == signalbox.RoleCritic:
 		return signalbox.PhaseReadyForMerge
-	case role == signalbox.RoleAuditor && s.delivery.Policy.Shared:
+	case role == signalbox.RoleAuditor && s.run.Policy.Shared:
 		return signalbox.PhaseCompleted
 	case role == signalbox.RoleAuditor:
 		return w.Phase

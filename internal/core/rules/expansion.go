@@ -24,7 +24,7 @@ func (d *decider) processExpansion(h report) {
 	for i, t := range subTasks {
 		ids = append(ids, t.ID)
 		d.record(t.ID, h.session, h.actor, TaskPlanned{Kind: KindTask, Title: sanitize(t.Title, 300), Phase: signalbox.PhaseImplementation,
-			Order: d.s.delivery.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID, Plan: h.w.Task.Plan})
+			Order: d.s.run.Orders + i, Priority: h.w.Task.Priority, Blockers: t.BlockedBy, Files: lockOrder(t.Files), Text: t.Text, Parent: h.w.ID, Plan: h.w.Task.Plan})
 	}
 	d.recordFor(h, TaskExpanded{confidence, h.Body, ids})
 	d.move(h, signalbox.PhaseImplementation)
@@ -32,7 +32,7 @@ func (d *decider) processExpansion(h report) {
 }
 
 // subTasks returns the wanted sub-tasks with unused ids. If they are not valid, fault says why.
-func (s *State) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fault string) {
+func (s *register) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fault string) {
 	if len(wanted) > maxLoaded {
 		return nil, "it has too many sub-tasks"
 	}
@@ -75,7 +75,7 @@ func (s *State) subTasks(from *Work, wanted []PlanTask) (tasks []PlanTask, fault
 
 // differsInCase reports whether the id of another work differs only in case: on some file systems they would share a
 // directory.
-func (s *State) differsInCase(id string) bool {
+func (s *register) differsInCase(id string) bool {
 	return slices.ContainsFunc(s.works, func(w *Work) bool { return strings.EqualFold(w.ID, id) })
 }
 

@@ -9,7 +9,7 @@ import (
 
 // dispatchExpert creates a work item for a request to an expert, and parks the session that asked.
 func (d *decider) dispatchExpert(h report) {
-	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.delivery.Policy
+	count, p := h.w.Task.Counts.ExpertRequests+1, d.s.run.Policy
 	_, known := d.s.expert(h.Fields.Expert)
 	creates := p.slots(signalbox.RoleExpertCreator) > 0
 	switch {
@@ -24,13 +24,13 @@ func (d *decider) dispatchExpert(h report) {
 		d.release(h, h.Signal)
 		return
 	}
-	request := fmt.Sprintf("X-%d", d.s.delivery.Requests+1)
+	request := fmt.Sprintf("X-%d", d.s.run.Requests+1)
 	expert := h.Fields.Expert
 	if !known {
 		expert = "" // an expert creator must create it first
 	}
 	d.record(request, h.session, h.actor, TaskPlanned{Kind: KindExpert, Title: sanitize("asked by "+h.w.ID+": "+h.Fields.Summary, 200),
-		Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
+		Phase: signalbox.PhaseImplementation, Order: d.s.run.Orders, Text: h.Body, Asker: h.w.ID, Asked: h.epoch, Expert: expert})
 	d.recordFor(h, ExpertRequested{request, sanitize(h.Fields.Expert, 64), sanitize(h.Fields.Request, 100), count, h.Body})
 	d.recordFor(h, SessionParked{Epoch: h.epoch, For: request})
 	d.answer.Parked = true
@@ -108,7 +108,7 @@ func (c ResumeSession) decide(d *decider) error {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: %s still waits for %s", ErrNothingToClaim, h.w.ID, park.For)
 	}
 	use, n := d.s.slotsUsedBefore(c.Epoch), roleNumber(h.role) // the session with the oldest lease goes first
-	if use.all >= d.s.delivery.Policy.Slots || use.roles[n] >= max(d.s.delivery.Policy.slots(h.role), 1) || d.s.delivery.Paused ||
+	if use.all >= d.s.run.Policy.Slots || use.roles[n] >= max(d.s.run.Policy.slots(h.role), 1) || d.s.run.Paused ||
 		d.s.Overspent(h.w.ID, h.role, d.at) != "" {
 		return refusef(signalbox.CodeNotFound, "wait", "%w: no slot is free for %s", ErrNothingToClaim, h.w.ID)
 	}

@@ -62,7 +62,7 @@ type ExpertRegistered struct {
 func (ExpertRegistered) fault(s *State, e *signalbox.Event) string { return s.taskFault(e, nil) }
 
 func (b ExpertRegistered) apply(s *State, e *signalbox.Event) {
-	s.delivery.Experts = append(slices.Clip(s.delivery.Experts), b.Expert)
+	s.run.Experts = append(slices.Clip(s.run.Experts), b.Expert)
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Expert = b.Expert.Name })
 }
 

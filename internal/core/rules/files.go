@@ -11,7 +11,7 @@ import (
 // or waits for it. If each task has its own workspace, all tasks that change the file are told, and the merge shows whether they conflict.
 func (d *decider) queueOrCoordinate(h report) {
 	file := cleanFile(h.Fields.File)
-	if d.s.delivery.Policy.Shared {
+	if d.s.run.Policy.Shared {
 		d.lockOrWait(h, file)
 		return
 	}
@@ -28,7 +28,7 @@ func (d *decider) queueOrCoordinate(h report) {
 // overlapping returns the other tasks that change a file and that the task has not been told of. A
 // task that declared the file may change it while it is in hand. One that announced it may have
 // changed it, also if no agent works on it now.
-func (s *State) overlapping(task *Work, file string) (others []*Work) {
+func (s *register) overlapping(task *Work, file string) (others []*Work) {
 	for w := range s.Works() {
 		told := slices.Contains(task.Task.Overlaps, OverlapNoted{file, w.ID}.note())
 		if w.Task == nil || w.ID == task.ID || w.Done() || told {
@@ -72,7 +72,7 @@ func (s *State) fileRequested(h report) (requested, tooMany bool) {
 		return false, false
 	}
 	file, t := cleanFile(h.Fields.File), h.w.Task
-	if s.delivery.Policy.Shared {
+	if s.run.Policy.Shared {
 		return slices.Contains(t.Locks, file), len(t.Locks) >= maxFileRequests
 	}
 	noted := t.overlapFiles()
@@ -93,7 +93,7 @@ func (d *decider) lockOrWait(h report, file string) {
 		d.breakCycle(h, file, cycle)
 		return
 	}
-	count, limits := h.w.Task.Counts.FileWaits+1, d.s.delivery.Policy.Limits
+	count, limits := h.w.Task.Counts.FileWaits+1, d.s.run.Policy.Limits
 	d.recordFor(h, FileWaited{file, owner, count})
 	if count >= limits.FileWaits {
 		d.block(h, AskedFile, h.Body, "%s asks for %s for the %s time, and %s still has it", h.w.ID, file, ordinal(count), owner)
@@ -147,7 +147,7 @@ func (d *decider) breakCycle(h report, file string, cycle []*Work) {
 		d.recordFor(h, FilesLocked{[]string{file}})
 		return
 	}
-	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(d.s.delivery.Policy.Limits.FileWait)})
+	d.recordFor(h, SessionParked{Epoch: h.epoch, For: file, File: true, Until: d.at.Add(d.s.run.Policy.Limits.FileWait)})
 	d.answer.Parked = true
 }
 
@@ -164,7 +164,7 @@ func (s *State) grantFiles(files []string) {
 }
 
 // firstWaiter returns the task other than except whose session has waited longest for a file, nil if there is none.
-func (s *State) firstWaiter(file, except string) *Work {
+func (s *register) firstWaiter(file, except string) *Work {
 	var first *Work
 	for _, i := range s.leased {
 		w := s.works[i]

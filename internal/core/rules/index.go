@@ -48,7 +48,7 @@ func isCompleted(w *Work) bool { return w != nil && w.Phase == signalbox.PhaseCo
 
 func isRequested(w *Work) bool { return w != nil && w.WaitsForRequest() }
 
-func (s *State) count(w *Work, n int) {
+func (s *delivery) count(w *Work, n int) {
 	if !w.Done() {
 		s.open = put(s.open, w.Task.Kind, s.open[w.Task.Kind]+n)
 	}

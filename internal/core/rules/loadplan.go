@@ -104,8 +104,8 @@ func (c LoadPlan) decide(d *decider) error {
 	}
 	change := &PlanChange{ID: target.id, New: target.isNew && !target.adopts}
 	d.answer.Plan = change
-	opened := !target.isNew && d.s.delivery.PlanID == target.id && d.s.delivery.Plan == c.Plan
-	if opened && !d.s.delivery.Loading {
+	opened := !target.isNew && d.s.run.PlanID == target.id && d.s.run.Plan == c.Plan
+	if opened && !d.s.run.Loading {
 		change.Loaded = true
 		d.answer.Repeated = d.s.open[KindTask] == 0 || !d.checkRedBase(c.Actor)
 		return nil
@@ -139,7 +139,7 @@ func (c LoadPlan) decide(d *decider) error {
 		return nil
 	}
 	change.Loaded = true
-	if d.s.delivery.Baselines == 0 {
+	if d.s.run.Baselines == 0 {
 		d.openBaseline(c.Actor)
 	} else if d.s.open[KindTask] > 0 || len(change.Added)+len(change.Changed) > 0 {
 		d.checkRedBase(c.Actor)
@@ -158,7 +158,7 @@ func (d *decider) loadFull(change *PlanChange) bool {
 }
 
 // belongsTo reports whether w is a sub-task, directly or not, of a wanted task.
-func (s *State) belongsTo(w *Work, wanted map[string]bool) bool {
+func (s *register) belongsTo(w *Work, wanted map[string]bool) bool {
 	for w.Task.Parent != "" {
 		if wanted[w.Task.Parent] {
 			return true
@@ -207,7 +207,7 @@ func (c LoadPlan) load(d *decider, change *PlanChange, order int, plan string, t
 	}
 	d.record(w.ID, "", c.Actor, replanned)
 	raised := Task{Budget: t.Budget, Spent: w.Task.Spent, Granted: w.Task.Granted}
-	if p := d.s.delivery.Policy; !raised.isBudgetSpent(p) && !d.s.isTurnSpent(w.ID, p) {
+	if p := d.s.run.Policy; !raised.isBudgetSpent(p) && !d.s.isTurnSpent(w.ID, p) {
 		d.answerBudget(w.ID, "", w.Task.NoBudget, c.Actor)
 	}
 	if w.Task.Text != t.Text {
@@ -255,7 +255,7 @@ func cleanFile(file string) string { return path.Clean(sanitize(file, 1000)) }
 
 // check validates the plan.
 func (c LoadPlan) check(s *State) error {
-	if s.delivery.Policy == nil || c.Plan == (signalbox.Hash{}) {
+	if s.run.Policy == nil || c.Plan == (signalbox.Hash{}) {
 		return refusef(signalbox.CodeUsage, "send Configure first, and the digest of the plan", "the box has no policy, or the plan has no digest")
 	}
 	ids := map[string]bool{}

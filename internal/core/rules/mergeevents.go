@@ -110,7 +110,7 @@ func (b Merged) fault(s *State, e *signalbox.Event) string {
 			return ""
 		case w.WaitsForRequest(): // merged elsewhere
 			return commitFault(w, b.Tip)
-		case s.delivery.Policy.Shared:
+		case s.run.Policy.Shared:
 			return auditorFault(w)
 		}
 		return mergerFault(e, w, b.Tip, b.Epoch)
@@ -118,7 +118,7 @@ func (b Merged) fault(s *State, e *signalbox.Event) string {
 }
 
 func (b Merged) apply(s *State, e *signalbox.Event) {
-	if d := &s.delivery; d.Base != "" && d.Base == b.Before {
+	if d := &s.run; d.Base != "" && d.Base == b.Before {
 		if a := d.Accepted; a != nil && a.Commit == b.Before {
 			d.Accepted = &AcceptedBase{b.Commit, a.Failing}
 		}
@@ -145,7 +145,7 @@ type Delivered struct {
 
 func (b Delivered) fault(s *State, e *signalbox.Event) string {
 	return s.taskFault(e, func(w *Work) string {
-		how := s.delivery.Policy.Deliver
+		how := s.run.Policy.Deliver
 		requested := b.Request != ""
 		switch {
 		case how == DeliverMerge:

@@ -62,7 +62,7 @@ func (c Order) decide(d *decider) error {
 		} else {
 			d.answer.Seq = d.record(w.ID, "", c.Actor, Resumed{})
 			if len(w.Task.Questions) == 0 {
-				d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
+				d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
 			}
 		}
 	case OrderCancel:
@@ -84,7 +84,7 @@ func (c Order) decide(d *decider) error {
 		}
 		d.retry(w, c.Actor, c.Reason, c.From)
 		c.recordNote(d, w)
-		d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
+		d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
 		restarted := withPhase(w, d.answer.Phase)
 		task := *w.Task
 		task.Cancelled, task.Audited, restarted.Task = "", task.Audited && c.From == "", &task
@@ -120,7 +120,7 @@ func (c Order) approve(d *decider, w *Work) error {
 
 // run carries out an order about the whole run.
 func (c Order) run(d *decider) error {
-	s := &d.s.delivery
+	s := &d.s.run
 	switch c.What {
 	case OrderPause:
 		if d.answer.Repeated = s.Paused; !s.Paused {

@@ -45,7 +45,7 @@ func (s *State) setPaused(e *signalbox.Event, role signalbox.Role, paused, noBud
 	case role != "":
 		s.changeRole(role, func(r *RoleSpent) { r.Paused = paused })
 	default:
-		s.delivery.Paused, s.delivery.NoBudget = paused, noBudget
+		s.run.Paused, s.run.NoBudget = paused, noBudget
 	}
 }
 
@@ -72,7 +72,7 @@ func (Cancelled) fault(s *State, e *signalbox.Event) string { return s.runOrTask
 
 func (b Cancelled) apply(s *State, e *signalbox.Event) {
 	if e.Work == "" {
-		s.delivery.Cancelled = b.Reason
+		s.run.Cancelled = b.Reason
 		return
 	}
 	w, _ := s.Work(e.Work)
@@ -148,12 +148,12 @@ func ordered(e *signalbox.Event, role signalbox.Role) string {
 }
 
 func (Retried) applyRun(s *State) {
-	for _, r := range s.delivery.Roles {
+	for _, r := range s.run.Roles {
 		if r.Paused {
 			s.changeRole(r.Role, func(r *RoleSpent) { r.Paused = false })
 		}
 	}
-	d := &s.delivery
+	d := &s.run
 	d.Cancelled, d.Paused, d.NoBudget, d.Limited = "", false, false, nil
 	for _, a := range d.Agents {
 		s.changeAgent(a.Agent, func(a *AgentState) {

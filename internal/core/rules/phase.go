@@ -122,7 +122,7 @@ func (t *Task) enter(from, to signalbox.Phase) {
 
 // recordNextPhase stores the new phase with the signal that caused it, for the answer if the signal
 // is sent again.
-func (s *State) recordNextPhase(lease *signalbox.Lease, to signalbox.Phase) {
+func (s *register) recordNextPhase(lease *signalbox.Lease, to signalbox.Phase) {
 	session, _ := s.Session(lease.Session)
 	if n := len(session.Exits); n == 0 || session.Exits[n-1].Epoch != lease.Epoch {
 		return

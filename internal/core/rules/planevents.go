@@ -27,10 +27,10 @@ type PolicySet struct {
 func (b PolicySet) fault(*State, *signalbox.Event) string { return policyFault(&b.Policy) }
 
 func (b PolicySet) apply(s *State, _ *signalbox.Event) {
-	if p := s.delivery.Policy; p != nil && p.CheckSet != b.Policy.CheckSet {
-		s.delivery.Accepted = nil // it was about other checks
+	if p := s.run.Policy; p != nil && p.CheckSet != b.Policy.CheckSet {
+		s.run.Accepted = nil // it was about other checks
 	}
-	s.delivery.Policy = &b.Policy
+	s.run.Policy = &b.Policy
 	s.refreshAll()
 }
 
@@ -49,9 +49,9 @@ type PlanOpened struct {
 
 func (b PlanOpened) fault(s *State, _ *signalbox.Event) string {
 	switch {
-	case s.delivery.Policy == nil:
+	case s.run.Policy == nil:
 		return "the box has no policy"
-	case b.ID == "" && (b.Source != "" || b.Adopts || s.delivery.PlanID != ""):
+	case b.ID == "" && (b.Source != "" || b.Adopts || s.run.PlanID != ""):
 		return "the plan has no id"
 	case b.ID != "":
 		return idFault(b.ID)
@@ -60,7 +60,7 @@ func (b PlanOpened) fault(s *State, _ *signalbox.Event) string {
 }
 
 func (b PlanOpened) apply(s *State, _ *signalbox.Event) {
-	d := &s.delivery
+	d := &s.run
 	d.Plan, d.PlanName, d.PlanID, d.Loading = b.Plan, b.Name, b.ID, true
 	record := PlanRecord{b.ID, b.Source, b.Name}
 	i := slices.IndexFunc(d.Plans, func(p PlanRecord) bool { return p.ID == b.ID })
@@ -117,7 +117,7 @@ func (b TaskPlanned) fault(s *State, e *signalbox.Event) string {
 	if fault := b.kindFault(s, e); fault != "" {
 		return fault
 	}
-	if s.delivery.Policy == nil {
+	if s.run.Policy == nil {
 		return "the box has no policy"
 	}
 	return idFault(e.Work)
@@ -133,16 +133,16 @@ func (b TaskPlanned) kindFault(s *State, e *signalbox.Event) string {
 		if b.Phase != signalbox.PhaseDraft && b.Phase != first || isReservedID(e.Work) {
 			return "a task starts in DRAFT or IMPLEMENTATION and must not have a reserved id"
 		}
-		if b.Plan != s.delivery.PlanID && b.Parent == "" {
+		if b.Plan != s.run.PlanID && b.Parent == "" {
 			return fmt.Sprintf("plan %q is not being loaded", b.Plan)
 		}
 		return ""
 	case KindRemediation:
-		next = fmt.Sprintf("R-%d", s.delivery.Remediations+1)
+		next = fmt.Sprintf("R-%d", s.run.Remediations+1)
 	case KindExpert:
-		next = fmt.Sprintf("X-%d", s.delivery.Requests+1)
+		next = fmt.Sprintf("X-%d", s.run.Requests+1)
 	case KindBaseline:
-		next, first = fmt.Sprintf("B-%d", s.delivery.Baselines+1), signalbox.PhaseCIPending
+		next, first = fmt.Sprintf("B-%d", s.run.Baselines+1), signalbox.PhaseCIPending
 	default:
 		return fmt.Sprintf("there is no kind %q", b.Kind)
 	}
@@ -158,13 +158,13 @@ func (b TaskPlanned) kindFault(s *State, e *signalbox.Event) string {
 func (b TaskPlanned) apply(s *State, e *signalbox.Event) {
 	switch b.Kind {
 	case KindRemediation:
-		s.delivery.Remediations++
+		s.run.Remediations++
 	case KindExpert:
-		s.delivery.Requests++
+		s.run.Requests++
 	case KindBaseline:
-		s.delivery.Baselines++
+		s.run.Baselines++
 	}
-	s.delivery.Orders = max(s.delivery.Orders, b.Order+1)
+	s.run.Orders = max(s.run.Orders, b.Order+1)
 	s.addWork(&Work{ID: e.Work, Title: b.Title, Phase: b.Phase, Opened: e.Time, Task: &Task{
 		Kind: b.Kind, Order: b.Order, Priority: b.Priority, Blockers: b.Blockers, Files: b.Files,
 		Text: b.Text, Parent: b.Parent, Budget: b.Budget, Plan: b.Plan, Name: b.Name,
@@ -207,19 +207,19 @@ type PlanLoaded struct {
 }
 
 func (b PlanLoaded) fault(s *State, _ *signalbox.Event) string {
-	if b.Plan != s.delivery.Plan || !s.delivery.Loading {
+	if b.Plan != s.run.Plan || !s.run.Loading {
 		return "that plan is not being loaded"
 	}
 	return ""
 }
 
 func (PlanLoaded) apply(s *State, _ *signalbox.Event) {
-	s.delivery.Loading = false
+	s.run.Loading = false
 	s.removeCircularWaits()
 }
 
 func (PlanLoaded) describe(d *Describer, _ *signalbox.Event) (text, detail string) {
-	return "plan loaded", d.State.delivery.PlanName
+	return "plan loaded", d.State.run.PlanName
 }
 
 // removeCircularWaits removes blockers that agents named and that, in the new plan, depend on the

@@ -38,12 +38,12 @@ func (t loadTarget) has(w *Work) bool {
 // target returns the plan that the command is about, or an error if the plan must not be loaded now.
 func (c LoadPlan) target(s *State) (loadTarget, error) {
 	target := loadTarget{isNew: true}
-	known := slices.Clone(s.delivery.Plans)
+	known := slices.Clone(s.run.Plans)
 	slices.Reverse(known)
 	switch i := slices.IndexFunc(known, func(p PlanRecord) bool { return p.Source == c.Source }); {
 	case i >= 0:
 		target = loadTarget{id: known[i].ID}
-	case c.Source == "" && s.delivery.PlanID == "":
+	case c.Source == "" && s.run.PlanID == "":
 		target = loadTarget{}
 	case s.isUnnamedPlan(c):
 		target.adopts = true
@@ -66,8 +66,8 @@ func (c LoadPlan) target(s *State) (loadTarget, error) {
 // isUnnamedPlan reports whether c is a plan that was loaded when plans had no ids: it has the name or the text of the last one, or
 // one of its tasks as it was. The id of a task is not enough, because every plan has a T1.
 func (s *State) isUnnamedPlan(c LoadPlan) bool {
-	last := s.delivery.PlanID == "" && s.delivery.Plan != signalbox.Hash{}
-	if last && (s.delivery.Plan == c.Plan || s.delivery.PlanName == c.Name) {
+	last := s.run.PlanID == "" && s.run.Plan != signalbox.Hash{}
+	if last && (s.run.Plan == c.Plan || s.run.PlanName == c.Name) {
 		return true
 	}
 	return slices.ContainsFunc(c.Tasks, func(t PlanTask) bool {
@@ -77,7 +77,7 @@ func (s *State) isUnnamedPlan(c LoadPlan) bool {
 }
 
 // finished reports whether a plan is finished, and how many of the tasks it has completed as they are described.
-func (s *State) finished(plan loadTarget, tasks []PlanTask) (finished bool, same int) {
+func (s *register) finished(plan loadTarget, tasks []PlanTask) (finished bool, same int) {
 	texts := map[string]signalbox.Hash{}
 	for _, t := range tasks {
 		texts[t.ID] = t.Text
@@ -129,15 +129,15 @@ func (c LoadPlan) checkUnfinished(s *State, target loadTarget) error {
 }
 
 // unusedPlanID returns the preferred id for a new plan, with a number if another plan has it.
-func (s *State) unusedPlanID(preferred string) string {
+func (s *delivery) unusedPlanID(preferred string) string {
 	return unused(preferred, func(id string) bool {
-		return slices.ContainsFunc(s.delivery.Plans, func(p PlanRecord) bool { return strings.EqualFold(p.ID, id) })
+		return slices.ContainsFunc(s.run.Plans, func(p PlanRecord) bool { return strings.EqualFold(p.ID, id) })
 	})
 }
 
 // workIDs returns the ids of the work items of a plan by the ids of its tasks. A task has the id that it has in the plan, unless another
 // work has it already: then the id of the plan precedes it.
-func (s *State) workIDs(plan loadTarget, tasks []PlanTask) map[string]string {
+func (s *register) workIDs(plan loadTarget, tasks []PlanTask) map[string]string {
 	ids, used := map[string]string{}, map[string]bool{}
 	for _, w := range s.works {
 		used[strings.ToLower(w.ID)] = true
@@ -172,10 +172,10 @@ func unused(id string, inUse func(string) bool) string {
 }
 
 // PlanID returns the id of the plan that was loaded last.
-func (s *State) PlanID() string { return s.delivery.PlanID }
+func (s *delivery) PlanID() string { return s.run.PlanID }
 
 // Plans returns the plans that were loaded, in the order of their first load. Boxes of earlier versions have tasks without a plan.
-func (s *State) Plans() []PlanRecord { return slices.Clone(s.delivery.Plans) }
+func (s *delivery) Plans() []PlanRecord { return slices.Clone(s.run.Plans) }
 
 // Name returns the id of a task in its plan. It is the id of the work unless another work had that id already.
 func (w *Work) Name() string {
@@ -187,7 +187,7 @@ func (w *Work) Name() string {
 
 // names returns the ids by which an agent may call its planned work: its own and that in its plan. A
 // request to an expert is also called like the task that asks, because the advice is for that task.
-func (s *State) names(w *Work) []string {
+func (s *register) names(w *Work) []string {
 	names := []string{w.ID}
 	if w.Task.Name != "" {
 		names = append(names, w.Task.Name)
@@ -199,12 +199,12 @@ func (s *State) names(w *Work) []string {
 }
 
 // InPlan reports whether a work item concerns the plan that was loaded last: it is part of it, or it is not done.
-func (s *State) InPlan(w *Work) bool {
-	return w.Task != nil && (w.Task.Kind != KindTask || w.Task.Plan == s.delivery.PlanID || !w.Done())
+func (s *delivery) InPlan(w *Work) bool {
+	return w.Task != nil && (w.Task.Kind != KindTask || w.Task.Plan == s.run.PlanID || !w.Done())
 }
 
 // taskNamed returns the task that an agent means that works on another task of the same plan.
-func (s *State) taskNamed(from *Work, name string) (*Work, bool) {
+func (s *register) taskNamed(from *Work, name string) (*Work, bool) {
 	for _, w := range s.works {
 		if w.Task != nil && w.Task.Kind == KindTask && w.Task.Plan == from.Task.Plan && w.Name() == name {
 			return w, true
@@ -215,7 +215,7 @@ func (s *State) taskNamed(from *Work, name string) (*Work, bool) {
 
 // Find returns the work item that a person means: by its id, by the id of a task in its plan, or by "PLAN/TASK". It refuses an id
 // that several plans use.
-func (s *State) Find(name string) (*Work, error) {
+func (s *register) Find(name string) (*Work, error) {
 	plan, task, qualified := strings.Cut(name, "/")
 	if !qualified {
 		task = name

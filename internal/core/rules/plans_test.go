@@ -107,8 +107,8 @@ func TestFinishedPlanWithOtherTasks(t *testing.T) {
 			}
 			load.Finished = FinishedRenew
 			a := b.do(load)
-			if len(a.Plan.Added) != len(tasks) || len(a.Plan.Stale) != 0 || b.s.delivery.PlanID != "a-2" {
-				t.Fatalf("%+v as %s", a.Plan, b.s.delivery.PlanID)
+			if len(a.Plan.Added) != len(tasks) || len(a.Plan.Stale) != 0 || b.s.run.PlanID != "a-2" {
+				t.Fatalf("%+v as %s", a.Plan, b.s.run.PlanID)
 			}
 			load.Finished = FinishedRefuse
 			if a := b.do(load); !a.Repeated {

@@ -163,11 +163,11 @@ func (c Configure) decide(d *decider) error {
 	if fault := policyFault(&c.Policy); fault != "" {
 		return refusef(signalbox.CodeUsage, "correct the configuration", "invalid policy: %s", fault)
 	}
-	if c.Policy.equal(d.s.delivery.Policy) {
+	if c.Policy.equal(d.s.run.Policy) {
 		d.answer.Repeated = true
 		return nil
 	}
-	before := d.s.delivery.Policy
+	before := d.s.run.Policy
 	d.answer.Seq = d.record("", "", c.Actor, PolicySet{c.Policy})
 	d.raiseBudgets(&c.Policy, c.Actor)
 	if before != nil {
@@ -176,7 +176,7 @@ func (c Configure) decide(d *decider) error {
 	if before != nil && before.CheckSet != c.Policy.CheckSet {
 		d.withdrawSetup(c.Actor)
 	}
-	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.delivery.Baselines > 0 {
+	if before != nil && before.CheckSet != c.Policy.CheckSet && d.s.run.Baselines > 0 {
 		d.checkBase(c.Actor)
 	}
 	return nil

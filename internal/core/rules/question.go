@@ -71,11 +71,11 @@ type Question struct {
 func (q *Question) Open() bool { return q.Answered.IsZero() }
 
 // Questions returns all questions, in the order they were asked.
-func (s *State) Questions() []*Question { return s.delivery.Questions }
+func (s *delivery) Questions() []*Question { return s.run.Questions }
 
 // Question returns the question with the given id.
-func (s *State) Question(id string) (*Question, bool) {
-	for _, q := range s.delivery.Questions {
+func (s *delivery) Question(id string) (*Question, bool) {
+	for _, q := range s.run.Questions {
 		if q.ID == id {
 			return q, true
 		}
@@ -211,7 +211,7 @@ func (d *decider) ask(work, session, actor string, kind QuestionKind, body signa
 // askQuestion asks a question whose id is not set yet.
 func (d *decider) askQuestion(work, session, actor string, q QuestionAsked) string {
 	d.questions++
-	q.Question = fmt.Sprintf("Q-%d", len(d.s.delivery.Questions)+d.questions)
+	q.Question = fmt.Sprintf("Q-%d", len(d.s.run.Questions)+d.questions)
 	d.answer.Questions = append(d.answer.Questions, q.Question)
 	d.record(work, session, actor, q)
 	return q.Question

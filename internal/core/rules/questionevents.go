@@ -31,7 +31,7 @@ type QuestionAsked struct {
 
 func (b QuestionAsked) fault(s *State, e *signalbox.Event) string {
 	return s.runOrTaskFault(e, func(*Work) string {
-		if next := fmt.Sprintf("Q-%d", len(s.delivery.Questions)+1); b.Question != next {
+		if next := fmt.Sprintf("Q-%d", len(s.run.Questions)+1); b.Question != next {
 			return "the next question is " + next
 		}
 		return ""
@@ -42,7 +42,7 @@ func (b QuestionAsked) apply(s *State, e *signalbox.Event) {
 	q := &Question{ID: b.Question, Kind: b.Kind, Work: e.Work, Session: e.Session, Text: b.Text,
 		Body: b.Body, Asked: e.Time, Seq: e.Seq, Cap: b.Cap, Role: b.Role, Spent: b.Spent,
 		Agents: b.Agents}
-	s.delivery.Questions = append(slices.Clip(s.delivery.Questions), q)
+	s.run.Questions = append(slices.Clip(s.run.Questions), q)
 	if e.Work != "" {
 		s.changeTask(e.Work, func(_ *Work, t *Task) {
 			t.Questions = appendUnique(t.Questions, b.Question)
@@ -82,11 +82,11 @@ func (b QuestionAnswered) fault(s *State, e *signalbox.Event) string {
 }
 
 func (b QuestionAnswered) apply(s *State, e *signalbox.Event) {
-	i := slices.IndexFunc(s.delivery.Questions, func(q *Question) bool { return q.ID == b.Question })
-	q := *s.delivery.Questions[i]
+	i := slices.IndexFunc(s.run.Questions, func(q *Question) bool { return q.ID == b.Question })
+	q := *s.run.Questions[i]
 	q.Answer, q.Actor, q.Answered, q.Withdrawn = b.Answer, e.Actor, e.Time, b.Withdrawn
-	s.delivery.Questions = slices.Clone(s.delivery.Questions)
-	s.delivery.Questions[i] = &q
+	s.run.Questions = slices.Clone(s.run.Questions)
+	s.run.Questions[i] = &q
 	if e.Work == "" {
 		b.applyRun(s, &q)
 		return
@@ -113,7 +113,7 @@ func (b QuestionAnswered) applyRun(s *State, q *Question) {
 	case q.Role != "":
 		s.changeRole(q.Role, func(r *RoleSpent) { r.Granted = r.Spent })
 	default: // other questions without work and role are about the budget of the run
-		s.delivery.Granted = s.delivery.Spent
+		s.run.Granted = s.run.Spent
 	}
 	s.refreshAll()
 }

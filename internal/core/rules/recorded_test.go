@@ -143,9 +143,9 @@ func viewState(s *State) []byte {
 		Works      []shownWork
 		Sessions   []*Session
 		Redactions []Redaction
-		Delivery   delivery
+		Delivery   runState
 		Turns      []turnRun
-	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.delivery, s.turns})), "", "  ")
+	}{s.box, s.rules, s.seq, s.time, shownWorks(s), s.sessions, s.redactions, s.run, s.turns})), "", "  ")
 	if err != nil {
 		panic(err)
 	}

@@ -33,19 +33,19 @@ func (d *decider) requestRemediation(h report, issue string) {
 func (d *decider) openRemediation(session, actor string) string {
 	id := d.s.remediation()
 	if id == "" {
-		id = fmt.Sprintf("R-%d", d.s.delivery.Remediations+1)
+		id = fmt.Sprintf("R-%d", d.s.run.Remediations+1)
 		d.record(id, session, actor, TaskPlanned{Kind: KindRemediation, Title: "repair the base",
-			Phase: signalbox.PhaseImplementation, Order: d.s.delivery.Orders})
+			Phase: signalbox.PhaseImplementation, Order: d.s.run.Orders})
 	}
 	return id
 }
 
 // remediation returns the id of the remediation in progress, "" if there is none.
-func (s *State) remediation() string {
+func (s *delivery) remediation() string {
 	if s.open[KindRemediation] == 0 {
 		return ""
 	}
-	return fmt.Sprintf("R-%d", s.delivery.Remediations)
+	return fmt.Sprintf("R-%d", s.run.Remediations)
 }
 
 // dispatchHealthAuditor moves a remediation to the checks. The health auditor comes after them.
@@ -61,7 +61,7 @@ func (d *decider) exitRemediation(h report) {
 	}
 	d.recordFor(h, HealthAudited{Healthy: true})
 	d.move(h, signalbox.PhaseReadyForMerge)
-	if d.s.delivery.Policy.Shared {
+	if d.s.run.Policy.Shared {
 		h.w = withPhase(h.w, signalbox.PhaseReadyForMerge)
 		d.complete(h)
 		d.endRemediation(h.w, h.actor)
@@ -88,7 +88,7 @@ func (d *decider) failRemediation(h report, audited HealthAudited) {
 	attempt := h.w.Task.Attempts + 1
 	d.recordFor(h, RemediationRetried{attempt, audited.Reason})
 	d.move(h, signalbox.PhaseImplementation)
-	if limit := d.s.delivery.Policy.Limits.Remediations; attempt >= limit {
+	if limit := d.s.run.Policy.Limits.Remediations; attempt >= limit {
 		h.w = withPhase(h.w, signalbox.PhaseImplementation)
 		d.block(h, AskedRemediation, h.Body,
 			"remediation %s has failed %s, last: %s. Retry with guidance, declare healthy, or halt?",

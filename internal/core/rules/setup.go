@@ -46,8 +46,8 @@ func (c ReportSetup) decide(d *decider) error {
 }
 
 // setupQuestion returns the open question about worktrees that could not be made ready, nil if there is none.
-func (s *State) setupQuestion() *Question {
-	for _, q := range s.delivery.Questions {
+func (s *delivery) setupQuestion() *Question {
+	for _, q := range s.run.Questions {
 		if q.Open() && q.Kind == AskedSetup {
 			return q
 		}

@@ -199,7 +199,7 @@ func (c ReportSignal) decide(d *decider) error {
 }
 
 // refusalReason returns why the session must not send the signal now, "" if it may.
-func (s *State) refusalReason(h report, row signalbox.LineSignal) signalbox.Reason {
+func (s *register) refusalReason(h report, row signalbox.LineSignal) signalbox.Reason {
 	switch {
 	case h.Signal == signalbox.NameUnknown:
 		return ""
@@ -280,7 +280,7 @@ func (d *decider) dispatchAuditor(h report) {
 }
 
 func (d *decider) dispatchDeveloperRework(h report) {
-	counts, limits := h.w.Task.Counts, d.s.delivery.Policy.Limits
+	counts, limits := h.w.Task.Counts, d.s.run.Policy.Limits
 	if h.Signal == signalbox.NameReviewFailed {
 		d.rework(h, ReworkReview, counts.Reviews+1, limits.Reviews, AskedReview, h.Fields.Summary, h.Body)
 	} else {
@@ -316,7 +316,7 @@ func times(n int) string {
 
 // markComplete requests the merge. A shared workspace needs none, so the work is complete.
 func (d *decider) markComplete(h report) {
-	if d.s.delivery.Policy.Shared {
+	if d.s.run.Policy.Shared {
 		d.complete(h)
 		return
 	}
@@ -347,7 +347,7 @@ func (s *State) unblockedBy(id string) []string {
 
 // logAndFillSlots decides by the cause what happens to a task that a developer could not finish.
 func (d *decider) logAndFillSlots(h report) {
-	t, limits := h.w.Task, d.s.delivery.Policy.Limits
+	t, limits := h.w.Task, d.s.run.Policy.Limits
 	if h.Fields.Cause == "" {
 		h.Fields.Cause = CauseOther
 	}
@@ -388,7 +388,7 @@ func ordinal(n int) string {
 }
 
 // validBlockers returns those of the ids that a task can wait for: open tasks that do not wait for it themselves.
-func (s *State) validBlockers(w *Work, ids []string) []string {
+func (s *register) validBlockers(w *Work, ids []string) []string {
 	var valid []string
 	for _, id := range ids {
 		b, known := s.taskNamed(w, id)
@@ -400,7 +400,7 @@ func (s *State) validBlockers(w *Work, ids []string) []string {
 }
 
 // waitsFor reports whether w depends on the work with the given id, directly or indirectly.
-func (s *State) waitsFor(w *Work, id string) bool {
+func (s *register) waitsFor(w *Work, id string) bool {
 	seen := map[string]bool{}
 	var reaches func(w *Work) bool
 	reaches = func(w *Work) bool {

@@ -31,8 +31,9 @@ func (s *State) Snapshot() []byte {
 func (s *State) ForSnapshot() *State {
 	return &State{
 		seq: s.seq, time: s.time, box: s.box, rules: s.rules, upgraded: s.upgraded, moved: s.moved,
-		works: slices.Clone(s.works), sessions: slices.Clone(s.sessions), redactions: slices.Clone(s.redactions),
-		turns: slices.Clone(s.turns), delivery: s.delivery,
+		register: register{works: slices.Clone(s.works), sessions: slices.Clone(s.sessions),
+			redactions: slices.Clone(s.redactions), turns: slices.Clone(s.turns)},
+		delivery: delivery{run: s.run},
 	}
 }
 
@@ -66,7 +67,7 @@ func (w *walker) state(s *State) {
 	list(w, &s.works, func(p **Work) { w.work(allocate(p)) })
 	list(w, &s.sessions, func(p **Session) { w.session(allocate(p)) })
 	list(w, &s.redactions, w.redaction)
-	jsonText(w, &s.delivery)
+	jsonText(w, &s.run)
 	list(w, &s.turns, w.turnRun)
 	jsonText(w, &s.moved)
 	if !w.writing && w.err == nil {
@@ -108,7 +109,7 @@ func (s *State) index(w *walker) {
 }
 
 // validSession reports whether all leases of a session are of existing work items, and its live leases are live.
-func (s *State) validSession(session *Session) bool {
+func (s *register) validSession(session *Session) bool {
 	for _, held := range session.Held {
 		if _, known := s.workIndex[held.Work]; !known {
 			return false

@@ -62,7 +62,7 @@ func TestSnapshotHasEveryField(t *testing.T) {
 	s.works = filled(t, reflect.TypeFor[[]*Work](), &n).Interface().([]*Work)
 	s.sessions = filled(t, reflect.TypeFor[[]*Session](), &n).Interface().([]*Session)
 	s.redactions = filled(t, reflect.TypeFor[[]Redaction](), &n).Interface().([]Redaction)
-	s.delivery = filled(t, reflect.TypeFor[delivery](), &n).Interface().(delivery)
+	s.run = filled(t, reflect.TypeFor[runState](), &n).Interface().(runState)
 	s.turns = filled(t, reflect.TypeFor[[]turnRun](), &n).Interface().([]turnRun)
 	for i, session := range s.sessions { // which must be true of each other
 		work := s.works[i]
@@ -77,13 +77,13 @@ func TestSnapshotHasEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	contents := func(s *State) []any {
-		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.works, s.sessions, s.redactions, s.delivery, s.turns}
+		return []any{s.seq, s.time, s.box, s.rules, s.upgraded, s.moved, s.works, s.sessions, s.redactions, s.run, s.turns}
 	}
 	if diff := cmp.Diff(contents(s), contents(read), cmp.AllowUnexported(turnRun{})); diff != "" {
 		t.Errorf("after a snapshot (-want +got):\n%s", diff)
 	}
-	fields := reflect.TypeFor[State]().NumField()
-	if want := 24; fields != want {
+	fields := reflect.TypeFor[State]().NumField() + reflect.TypeFor[register]().NumField() + reflect.TypeFor[delivery]().NumField()
+	if want := 26; fields != want {
 		t.Errorf("State has %d fields, this test knows %d: does the snapshot have the new ones?", fields, want)
 	}
 }
@@ -93,7 +93,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&State{}, read, cmp.AllowUnexported(State{}), cmp.FilterPath(func(p cmp.Path) bool {
+	if diff := cmp.Diff(&State{}, read, cmp.AllowUnexported(State{}, register{}, delivery{}), cmp.FilterPath(func(p cmp.Path) bool {
 		return p.Last().String() == ".workIndex" || p.Last().String() == ".sessionIndex"
 	}, cmp.Comparer(func(a, b map[string]int) bool { return len(a) == len(b) }))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -63,7 +63,7 @@ func (c ReportUsage) decide(d *decider) error {
 	}
 	d.answer.Seq = d.recordFor(h, AgentSpent{c.Epoch, c.Spent.estimated(false), c.Estimated})
 	asked := d.askBudgets(h, spent, len(h.w.Task.Questions) > 0)
-	p, tokens := d.s.delivery.Policy, d.s.windowTokens(d.at)+spent.Tokens-h.w.Task.Running.Tokens
+	p, tokens := d.s.run.Policy, d.s.windowTokens(d.at)+spent.Tokens-h.w.Task.Running.Tokens
 	switch before := d.s.Overspent(h.w.ID, h.role, d.at); {
 	case asked != "":
 		d.answer.Cap = asked
@@ -78,7 +78,7 @@ func (c ReportUsage) decide(d *decider) error {
 // askBudgets asks the human about the budgets that a turn has spent, and returns the first of them. done means that the work itself needs
 // no more budget, or already waits for an answer.
 func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
-	p, more := d.s.delivery.Policy, turn.minus(h.w.Task.Running)
+	p, more := d.s.run.Policy, turn.minus(h.w.Task.Running)
 	for _, budget := range []struct {
 		Cap
 		ask func() bool
@@ -93,7 +93,7 @@ func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 			return !d.s.roleOnHold(h.role) && d.askRoleBudget(h.role, d.s.roleSpent(h.role).Spent.Plus(more), p, h.session, h.actor)
 		}},
 		{CapRun, func() bool {
-			return !d.s.runOnHold() && d.askRunBudget(d.s.delivery.Spent.Plus(more), p, h.session, h.actor)
+			return !d.s.runOnHold() && d.askRunBudget(d.s.run.Spent.Plus(more), p, h.session, h.actor)
 		}},
 	} {
 		if budget.ask() && spent == "" {
@@ -104,8 +104,8 @@ func (d *decider) askBudgets(h report, turn Spent, done bool) (spent Cap) {
 }
 
 // Overspent returns the cap that keeps a session of a role from continuing some work, "" if it may continue.
-func (s *State) Overspent(work string, role signalbox.Role, now time.Time) Cap {
-	for _, q := range s.delivery.Questions {
+func (s *delivery) Overspent(work string, role signalbox.Role, now time.Time) Cap {
+	for _, q := range s.run.Questions {
 		switch {
 		case !q.Open() || q.Kind != AskedBudget:
 		case q.Work != "":
@@ -134,7 +134,7 @@ const reportsPerLimit = 20
 // Allowance returns what the running turn of a role may use in addition to what it has reported, and after how much it must report its
 // usage, so that others that share a budget see it. Zero means no limit.
 func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left, report Budget) {
-	p := s.delivery.Policy
+	p := s.run.Policy
 	w, known := s.Work(work)
 	if p == nil || !known || w.Task == nil {
 		return Budget{}, Budget{}
@@ -153,7 +153,7 @@ func (s *State) Allowance(work string, role signalbox.Role, now time.Time) (left
 	}
 	r := s.roleSpent(role)
 	limit(p.budget(role), r.Spent.minus(r.Granted))
-	limit(p.Run, s.delivery.Spent.minus(s.delivery.Granted))
+	limit(p.Run, s.run.Spent.minus(s.run.Granted))
 	limit(Budget{Tokens: p.Window.Tokens}, Spent{Tokens: s.windowTokens(now)})
 	tighten(&report.Tokens, left.Tokens, left.Tokens)
 	tighten(&report.CostMicros, left.CostMicros, left.CostMicros)
@@ -173,8 +173,8 @@ func (s *State) addSpent(e *signalbox.Event, turn Spent) {
 	w, _ := s.Work(e.Work)
 	more := turn.minus(w.Task.Running)
 	s.changeTask(e.Work, func(_ *Work, t *Task) { t.Spent, t.Running = t.Spent.Plus(more), turn })
-	s.delivery.Spent = s.delivery.Spent.Plus(more)
-	p := s.delivery.Policy
+	s.run.Spent = s.run.Spent.Plus(more)
+	p := s.run.Policy
 	if p == nil {
 		return
 	}
@@ -183,13 +183,13 @@ func (s *State) addSpent(e *signalbox.Event, turn Spent) {
 	}
 	if p.Window.Tokens > 0 {
 		s.openWindow(e.Time)
-		s.delivery.Window = &WindowUse{s.delivery.Window.Start, max(0, s.delivery.Window.Tokens+more.Tokens)}
+		s.run.Window = &WindowUse{s.run.Window.Start, max(0, s.run.Window.Tokens+more.Tokens)}
 	}
 }
 
 // roleSpent returns what a role has spent, zero if it has no budget.
-func (s *State) roleSpent(role signalbox.Role) RoleSpent {
-	for _, r := range s.delivery.Roles {
+func (s *delivery) roleSpent(role signalbox.Role) RoleSpent {
+	for _, r := range s.run.Roles {
 		if r.Role == role {
 			return r
 		}
@@ -197,42 +197,42 @@ func (s *State) roleSpent(role signalbox.Role) RoleSpent {
 	return RoleSpent{Role: role}
 }
 
-func (s *State) changeRole(role signalbox.Role, change func(*RoleSpent)) {
+func (s *delivery) changeRole(role signalbox.Role, change func(*RoleSpent)) {
 	changed := s.roleSpent(role)
 	change(&changed)
-	roles := slices.Clone(s.delivery.Roles)
+	roles := slices.Clone(s.run.Roles)
 	if i := slices.IndexFunc(roles, func(r RoleSpent) bool { return r.Role == role }); i >= 0 {
 		roles[i] = changed
 	} else {
 		roles = append(roles, changed)
 	}
-	s.delivery.Roles = roles
+	s.run.Roles = roles
 }
 
 // roleOnHold reports whether a question about the budget of a role is open, or the human refused to extend it.
-func (s *State) roleOnHold(role signalbox.Role) bool {
-	return s.roleSpent(role).Paused || slices.ContainsFunc(s.delivery.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == role })
+func (s *delivery) roleOnHold(role signalbox.Role) bool {
+	return s.roleSpent(role).Paused || slices.ContainsFunc(s.run.Questions, func(q *Question) bool { return q.Open() && q.Work == "" && q.Role == role })
 }
 
 // openWindow starts a token window if there is none, or if the last one has ended.
-func (s *State) openWindow(now time.Time) {
-	if p := s.delivery.Policy; p != nil && p.Window.Tokens > 0 && (s.delivery.Window == nil || !now.Before(s.delivery.Window.Start.Add(p.Window.Every))) {
-		s.delivery.Window = &WindowUse{Start: now}
+func (s *delivery) openWindow(now time.Time) {
+	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 && (s.run.Window == nil || !now.Before(s.run.Window.Start.Add(p.Window.Every))) {
+		s.run.Window = &WindowUse{Start: now}
 	}
 }
 
 // windowTokens returns the tokens that were used in the current token window.
-func (s *State) windowTokens(now time.Time) int64 {
-	if p, use := s.delivery.Policy, s.delivery.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
+func (s *delivery) windowTokens(now time.Time) int64 {
+	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
 		return use.Tokens
 	}
 	return 0
 }
 
 // WindowEnd returns when agents may use tokens again, zero if they may now.
-func (s *State) WindowEnd(now time.Time) time.Time {
-	if p := s.delivery.Policy; p != nil && p.Window.Tokens > 0 && s.windowTokens(now) >= p.Window.Tokens {
-		return s.delivery.Window.Start.Add(p.Window.Every)
+func (s *delivery) WindowEnd(now time.Time) time.Time {
+	if p := s.run.Policy; p != nil && p.Window.Tokens > 0 && s.windowTokens(now) >= p.Window.Tokens {
+		return s.run.Window.Start.Add(p.Window.Every)
 	}
 	return time.Time{}
 }
@@ -249,14 +249,14 @@ type BudgetUse struct {
 }
 
 // Budgets returns the use of the budgets of the run and of the roles that have one.
-func (s *State) Budgets() []BudgetUse {
-	p := s.delivery.Policy
+func (s *delivery) Budgets() []BudgetUse {
+	p := s.run.Policy
 	if p == nil {
 		return nil
 	}
 	var uses []BudgetUse
 	if !p.Run.IsZero() {
-		uses = append(uses, BudgetUse{Cap: CapRun, Spent: s.delivery.Spent.minus(s.delivery.Granted), Budget: p.Run})
+		uses = append(uses, BudgetUse{Cap: CapRun, Spent: s.run.Spent.minus(s.run.Granted), Budget: p.Run})
 	}
 	for _, b := range p.RoleBudgets {
 		if !b.Budget.IsZero() {
@@ -268,17 +268,17 @@ func (s *State) Budgets() []BudgetUse {
 }
 
 // TaskBudget returns the use of the budget of a task; ok is false if it has none.
-func (s *State) TaskBudget(w *Work) (use BudgetUse, ok bool) {
-	if s.delivery.Policy == nil || w.Task == nil || w.Task.Kind == KindBaseline {
+func (s *delivery) TaskBudget(w *Work) (use BudgetUse, ok bool) {
+	if s.run.Policy == nil || w.Task == nil || w.Task.Kind == KindBaseline {
 		return BudgetUse{}, false
 	}
-	budget, _ := w.Task.budget(s.delivery.Policy)
+	budget, _ := w.Task.budget(s.run.Policy)
 	return BudgetUse{Cap: CapTask, Spent: w.Task.Spent.minus(w.Task.Granted), Budget: budget}, !budget.IsZero()
 }
 
 // Window returns the tokens that were used in the current token window, and when it ends: zero if none has started.
-func (s *State) Window(now time.Time) (tokens int64, end time.Time) {
-	if p, use := s.delivery.Policy, s.delivery.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
+func (s *delivery) Window(now time.Time) (tokens int64, end time.Time) {
+	if p, use := s.run.Policy, s.run.Window; p != nil && use != nil && now.Before(use.Start.Add(p.Window.Every)) {
 		return use.Tokens, use.Start.Add(p.Window.Every)
 	}
 	return 0, time.Time{}

@@ -11,6 +11,9 @@ import (
 
 // State is the fold of a log. The zero State is that of an empty log. It is not safe for concurrent use.
 //
+// What concerns only the register, or only the delivery of plans, is a method of that part. State
+// itself has what needs both.
+//
 // A Work or Session that it returned is never changed: a change replaces it. So callers may keep one, and Rollback only
 // puts the old one back.
 type State struct {
@@ -22,6 +25,13 @@ type State struct {
 	upgraded uint64
 	moved    Move // zero unless the ledger was moved away
 
+	register
+	delivery
+}
+
+// register has the work items, planned or not, and the sessions with their leases. It also has what
+// belongs to neither: redactions, and the turns of behaviour trees.
+type register struct {
 	works        []*Work // in the order they were opened
 	workIndex    map[string]int
 	sessions     []*Session // in the order of their first claim
@@ -33,13 +43,6 @@ type State struct {
 
 	leased map[uint64]int // live leases, from epoch to index of the work
 	free   [8]bitset      // for each phase, work items without a lease that were opened by hand
-
-	delivery   delivery
-	ready      [len(dispatchOrder)]bitset // for each role, the tasks that can start
-	dependents map[string][]int           // from an id to work items that have, or had, it as a blocker
-	downstream []int                      // how many tasks wait for each work; nil if it must be counted again
-	locks      map[string]string          // from a file of a shared workspace to the task that has locked it
-	open       map[Kind]int               // how many planned work items are not done
 
 	undo      []func()
 	recording bool
@@ -161,10 +164,10 @@ func (s *State) Time() time.Time { return s.time }
 func (s *State) Box() string { return s.box }
 
 // Works yields all work items in the order they were opened.
-func (s *State) Works() iter.Seq[*Work] { return slices.Values(s.works) }
+func (s *register) Works() iter.Seq[*Work] { return slices.Values(s.works) }
 
 // Work returns the work item with the given id.
-func (s *State) Work(id string) (*Work, bool) {
+func (s *register) Work(id string) (*Work, bool) {
 	i, ok := s.workIndex[id]
 	if !ok {
 		return nil, false
@@ -173,7 +176,7 @@ func (s *State) Work(id string) (*Work, bool) {
 }
 
 // Session returns the session with the given id.
-func (s *State) Session(id string) (*Session, bool) {
+func (s *register) Session(id string) (*Session, bool) {
 	i, ok := s.sessionIndex[id]
 	if !ok {
 		return nil, false
@@ -182,7 +185,7 @@ func (s *State) Session(id string) (*Session, bool) {
 }
 
 // Redaction returns the redaction of a blob; ok is false if it was not redacted.
-func (s *State) Redaction(blob signalbox.Hash) (r Redaction, ok bool) {
+func (s *register) Redaction(blob signalbox.Hash) (r Redaction, ok bool) {
 	i, ok := s.redacted[blob]
 	if !ok {
 		return Redaction{}, false
@@ -191,7 +194,7 @@ func (s *State) Redaction(blob signalbox.Hash) (r Redaction, ok bool) {
 }
 
 // NextExpiry returns when the next live lease expires; ok is false if there is none.
-func (s *State) NextExpiry() (at time.Time, ok bool) {
+func (s *register) NextExpiry() (at time.Time, ok bool) {
 	for _, i := range s.leased {
 		if expires := s.works[i].Lease.Expires; !ok || expires.Before(at) {
 			at, ok = expires, true
@@ -205,7 +208,7 @@ func (s *State) NextExpiry() (at time.Time, ok bool) {
 const maxExpired = 500
 
 // expired returns the work items whose leases have expired at the given time, the oldest leases first.
-func (s *State) expired(at time.Time) []int {
+func (s *register) expired(at time.Time) []int {
 	var works []int
 	for _, i := range s.leased {
 		if !at.Before(s.works[i].Lease.Expires) {

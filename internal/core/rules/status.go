@@ -67,13 +67,13 @@ func (s *State) Status(now time.Time) Status {
 		}
 	}
 	st.Approvals = s.Approvals()
-	for _, q := range s.delivery.Questions {
+	for _, q := range s.run.Questions {
 		if q.Open() {
 			st.Questions = append(st.Questions, q.ID)
 		}
 	}
-	st.RunCancelled = s.delivery.Cancelled != ""
-	st.RunPaused = s.delivery.Paused || slices.ContainsFunc(s.delivery.Roles, func(r RoleSpent) bool { return r.Paused })
+	st.RunCancelled = s.run.Cancelled != ""
+	st.RunPaused = s.run.Paused || slices.ContainsFunc(s.run.Roles, func(r RoleSpent) bool { return r.Paused })
 	st.Standing = s.standing(&st, now)
 	if st.Standing != StandingWorking && st.Standing != StandingComplete {
 		st.Reasons = s.reasons()
@@ -85,13 +85,13 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 	next, _ := s.next(dispatchOrder[:], 0, now)
 	wake, limited := s.NextWake(now)
 	switch {
-	case s.delivery.Plan == signalbox.Hash{}:
+	case s.run.Plan == signalbox.Hash{}:
 		return StandingEmpty
 	case st.Completed == st.Tasks && st.Tasks > 0 && st.Running == 0:
 		return StandingComplete
-	case s.delivery.Cancelled != "" && st.Running == 0:
+	case s.run.Cancelled != "" && st.Running == 0:
 		return StandingStuck
-	case st.Running > 0 || next != nil || s.delivery.Loading || s.delaysChecks():
+	case st.Running > 0 || next != nil || s.run.Loading || s.delaysChecks():
 		return StandingWorking
 	case limited && s.anyLimited(now):
 		s.setWake(st, wake, now)
@@ -109,9 +109,9 @@ func (s *State) standing(st *Status, now time.Time) Standing {
 	return StandingStuck
 }
 
-func (s *State) setWake(st *Status, wake, now time.Time) {
+func (s *delivery) setWake(st *Status, wake, now time.Time) {
 	st.Wake, st.Window = wake, wake.Equal(s.WindowEnd(now))
-	for _, a := range s.delivery.Agents {
+	for _, a := range s.run.Agents {
 		if !st.Window && a.Down != "" && a.Until.Equal(wake) {
 			st.Outage = a.Agent
 			return
@@ -123,7 +123,7 @@ func (s *State) setWake(st *Status, wake, now time.Time) {
 func (s *State) anyLimited(now time.Time) bool {
 	full := !s.WindowEnd(now).IsZero()
 	for n, role := range dispatchOrder {
-		if s.ready[n].first() < 0 || s.delivery.Policy == nil {
+		if s.ready[n].first() < 0 || s.run.Policy == nil {
 			continue
 		}
 		if full && isAgent(role) {
@@ -155,14 +155,14 @@ func (st *Status) ResumeCommand() string {
 }
 
 // WaitsForApproval reports whether a task is ready to merge but for the approval that the policy demands.
-func (s *State) WaitsForApproval(w *Work) bool {
+func (s *delivery) WaitsForApproval(w *Work) bool {
 	return s.NeedsApproval(w) && w.Task.Audited && !w.Task.Approved && w.Phase == signalbox.PhaseReadyForMerge && w.Task.Cancelled == ""
 }
 
 // NeedsApproval reports whether the policy demands that a human approves the merge of a task: of every task, or of this one because it
 // changes what steers agents. Those who judged it were not steered by that, but all who come after the merge are.
-func (s *State) NeedsApproval(w *Work) bool {
-	p := s.delivery.Policy
+func (s *delivery) NeedsApproval(w *Work) bool {
+	p := s.run.Policy
 	return p != nil && w.Task != nil && (p.ApproveMerge || len(w.Task.Steering) > 0 && !p.TrustSteering)
 }
 
@@ -171,14 +171,14 @@ func (s *State) NeedsApproval(w *Work) bool {
 func (s *State) reasons() []string {
 	var reasons, cancelled, waiting []string
 	switch {
-	case s.delivery.Plan == signalbox.Hash{}:
+	case s.run.Plan == signalbox.Hash{}:
 		reasons = append(reasons, "no plan was loaded")
-	case s.delivery.Cancelled != "":
-		return []string{"the run is cancelled (" + s.delivery.Cancelled + ")"}
-	case s.delivery.Paused:
+	case s.run.Cancelled != "":
+		return []string{"the run is cancelled (" + s.run.Cancelled + ")"}
+	case s.run.Paused:
 		reasons = append(reasons, "the run is paused")
 	}
-	for _, q := range s.delivery.Questions {
+	for _, q := range s.run.Questions {
 		switch {
 		case !q.Open() || q.Work != "":
 		case q.Kind == AskedAgent:
@@ -189,7 +189,7 @@ func (s *State) reasons() []string {
 			reasons = append(reasons, "the run waits for an answer to "+q.ID)
 		}
 	}
-	for _, r := range s.delivery.Roles {
+	for _, r := range s.run.Roles {
 		if r.Paused {
 			reasons = append(reasons, "the role "+string(r.Role)+" is paused")
 		}
@@ -245,14 +245,14 @@ func (s *State) causeIsNamed(w *Work) bool {
 
 // outsideReason returns what other work stops a task that has no open blockers, "" if none does.
 func (s *State) outsideReason(w *Work) string {
-	if w.Lease != nil || w.Task.Kind != KindTask || s.delivery.Policy == nil || s.mayStartNow(w) {
+	if w.Lease != nil || w.Task.Kind != KindTask || s.run.Policy == nil || s.mayStartNow(w) {
 		return ""
 	}
 	switch owner := s.lockOwner(w); {
 	case s.RedBaseline() != nil:
 		return "a base that passes its checks: " + s.redReason()
 	case s.open[KindBaseline] > 0:
-		return fmt.Sprintf("the checks on the base, B-%d", s.delivery.Baselines)
+		return fmt.Sprintf("the checks on the base, B-%d", s.run.Baselines)
 	case s.open[KindRemediation] > 0:
 		return "remediation " + s.remediation()
 	default:

@@ -51,7 +51,7 @@ func (c Rework) decide(d *decider) error {
 		at = signalbox.PhaseImplementation
 	}
 	d.answer.Phase = at
-	d.askTaskBudget(w, w.Task.Spent, d.s.delivery.Policy, "", c.Actor)
+	d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
 	return nil
 }
 

@@ -280,8 +280,8 @@ func (s *State) OpenBlockers(w *Work) []string {
 }
 
 // canStackOn reports whether tasks may build on work whose pull request is not merged yet.
-func (s *State) canStackOn(w *Work) bool {
-	return s.delivery.Policy != nil && s.delivery.Policy.Stack && w.WaitsForRequest()
+func (s *delivery) canStackOn(w *Work) bool {
+	return s.run.Policy != nil && s.run.Policy.Stack && w.WaitsForRequest()
 }
 
 // changeTask replaces a task with a changed copy. The change must replace slices and maps, not write into them.

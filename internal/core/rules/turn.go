@@ -73,7 +73,7 @@ type turnRun struct {
 }
 
 // TurnSignals returns the last turn that the run of a tree reported; ok is false if it is not remembered.
-func (s *State) TurnSignals(run string) (last uint64, ok bool) {
+func (s *register) TurnSignals(run string) (last uint64, ok bool) {
 	i, ok := s.turnIndex[run]
 	if !ok {
 		return 0, false
@@ -82,7 +82,7 @@ func (s *State) TurnSignals(run string) (last uint64, ok bool) {
 }
 
 // addTurn remembers the last turn of a run. If there are too many, it forgets the oldest.
-func (s *State) addTurn(heard turnRun) {
+func (s *register) addTurn(heard turnRun) {
 	i, known := s.turnIndex[heard.Run]
 	if !known && len(s.turns) < maxTurnRuns {
 		i = len(s.turns)
@@ -102,13 +102,13 @@ func (s *State) addTurn(heard turnRun) {
 	s.onRollback(func() { s.setTurnRun(i, old) })
 }
 
-func (s *State) setTurnRun(i int, run turnRun) {
+func (s *register) setTurnRun(i int, run turnRun) {
 	delete(s.turnIndex, s.turns[i].Run)
 	s.turns[i] = run
 	s.turnIndex[run.Run] = i
 }
 
-func (s *State) oldestTurnRun() int {
+func (s *register) oldestTurnRun() int {
 	oldest := 0
 	for i := range s.turns {
 		if s.turns[i].Seq < s.turns[oldest].Seq {
@@ -125,7 +125,7 @@ func (w *walker) turnRun(r *turnRun) {
 }
 
 // indexTurns rebuilds the index of turns, and rejects what no log can give.
-func (s *State) indexTurns(w *walker) {
+func (s *register) indexTurns(w *walker) {
 	for i, run := range s.turns {
 		if run.Last == 0 {
 			w.fail("turn")

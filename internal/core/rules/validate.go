@@ -38,7 +38,7 @@ func continuesMoved(body body) bool {
 }
 
 // workFault validates an event about work that exists, planned or opened by hand.
-func (s *State) workFault(e *signalbox.Event, check func(*Work) string) string {
+func (s *register) workFault(e *signalbox.Event, check func(*Work) string) string {
 	w, known := s.Work(e.Work)
 	if !known {
 		return fmt.Sprintf("there is no work %q", e.Work)
@@ -47,7 +47,7 @@ func (s *State) workFault(e *signalbox.Event, check func(*Work) string) string {
 }
 
 // taskFault validates an event about planned work. A nil check accepts any.
-func (s *State) taskFault(e *signalbox.Event, check func(*Work) string) string {
+func (s *register) taskFault(e *signalbox.Event, check func(*Work) string) string {
 	return s.workFault(e, func(w *Work) string {
 		switch {
 		case w.Task == nil:
@@ -61,7 +61,7 @@ func (s *State) taskFault(e *signalbox.Event, check func(*Work) string) string {
 
 // runOrTaskFault validates an event about planned work, or about the whole run if it names no work.
 // Then check gets nil.
-func (s *State) runOrTaskFault(e *signalbox.Event, check func(*Work) string) string {
+func (s *register) runOrTaskFault(e *signalbox.Event, check func(*Work) string) string {
 	switch {
 	case e.Work != "":
 		return s.taskFault(e, check)
@@ -72,7 +72,7 @@ func (s *State) runOrTaskFault(e *signalbox.Event, check func(*Work) string) str
 }
 
 // heldFault validates an event about planned work that only the holder of its live lease can cause.
-func (s *State) heldFault(e *signalbox.Event, epoch uint64) string {
+func (s *register) heldFault(e *signalbox.Event, epoch uint64) string {
 	return s.taskFault(e, func(w *Work) string { return liveFault(e, w, epoch) })
 }
 
