@@ -52,48 +52,64 @@ func (c Order) decide(d *decider) error {
 	d.answer.Work, d.answer.Phase = w.ID, w.Phase
 	switch c.What {
 	case OrderPause, OrderResume:
-		if w.Task.Cancelled != "" {
-			return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" undoes that", "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
-		}
-		if pause := c.What == OrderPause; pause == w.Task.Paused {
-			d.answer.Repeated = true
-		} else if pause {
-			d.answer.Seq = d.record(w.ID, "", c.Actor, Paused{Reason: c.Reason})
-		} else {
-			d.answer.Seq = d.record(w.ID, "", c.Actor, Resumed{})
-			if len(w.Task.Questions) == 0 {
-				d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
-			}
-		}
+		return c.pauseTask(d, w)
 	case OrderCancel:
-		if w.Task.Kind == KindBaseline && (w.Phase == signalbox.PhaseBlocked || len(w.Task.Failing) > 0) {
-			return refusef(signalbox.CodeFailed, "repair the base, or accept it when you are asked: signalbox questions", "checks fail on the base, and cancelling '%s' would hide it", w.ID)
-		}
-		if d.answer.Repeated = w.Task.Cancelled != ""; !d.answer.Repeated {
-			d.cancel(w, c.Actor, cmp.Or(c.Reason, "cancelled by "+c.Actor))
-			if w.Task.Kind == KindRemediation {
-				d.endRemediation(w, c.Actor)
-			}
-		}
+		return c.cancelTask(d, w)
 	case OrderRetry:
-		if w.Task.Kind == KindRemediation && w.Task.Cancelled != "" {
-			return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
-		}
-		if err := c.checkFrom(w); err != nil {
-			return err
-		}
-		d.retry(w, c.Actor, c.Reason, c.From)
-		c.recordNote(d, w)
-		d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
-		restarted := withPhase(w, d.answer.Phase)
-		task := *w.Task
-		task.Cancelled, task.Audited, restarted.Task = "", task.Audited && c.From == "", &task
-		d.answer.Approval = d.s.WaitsForApproval(restarted)
+		return c.retryTask(d, w)
 	case OrderApprove:
 		return c.approve(d, w)
-	default:
-		return c.unknown()
 	}
+	return c.unknown()
+}
+
+// pauseTask pauses a task, or ends its pause.
+func (c Order) pauseTask(d *decider, w *Work) error {
+	pause := c.What == OrderPause
+	switch {
+	case w.Task.Cancelled != "":
+		return refusef(signalbox.CodeFailed, "signalbox retry "+w.ID+" undoes that", "work '%s' is cancelled (%s)", w.ID, w.Task.Cancelled)
+	case pause == w.Task.Paused:
+		d.answer.Repeated = true
+	case pause:
+		d.answer.Seq = d.record(w.ID, "", c.Actor, Paused{Reason: c.Reason})
+	default:
+		d.answer.Seq = d.record(w.ID, "", c.Actor, Resumed{})
+		if len(w.Task.Questions) == 0 {
+			d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
+		}
+	}
+	return nil
+}
+
+func (c Order) cancelTask(d *decider, w *Work) error {
+	if w.Task.Kind == KindBaseline && (w.Phase == signalbox.PhaseBlocked || len(w.Task.Failing) > 0) {
+		return refusef(signalbox.CodeFailed, "repair the base, or accept it when you are asked: signalbox questions", "checks fail on the base, and cancelling '%s' would hide it", w.ID)
+	}
+	if d.answer.Repeated = w.Task.Cancelled != ""; d.answer.Repeated {
+		return nil
+	}
+	d.cancel(w, c.Actor, cmp.Or(c.Reason, "cancelled by "+c.Actor))
+	if w.Task.Kind == KindRemediation {
+		d.endRemediation(w, c.Actor)
+	}
+	return nil
+}
+
+func (c Order) retryTask(d *decider, w *Work) error {
+	if w.Task.Kind == KindRemediation && w.Task.Cancelled != "" {
+		return refusef(signalbox.CodeFailed, "a new one starts when it is needed", "remediation '%s' is over", w.ID)
+	}
+	if err := c.checkFrom(w); err != nil {
+		return err
+	}
+	d.retry(w, c.Actor, c.Reason, c.From)
+	c.recordNote(d, w)
+	d.askTaskBudget(w, w.Task.Spent, d.s.run.Policy, "", c.Actor)
+	restarted := withPhase(w, d.answer.Phase)
+	task := *w.Task
+	task.Cancelled, task.Audited, restarted.Task = "", task.Audited && c.From == "", &task
+	d.answer.Approval = d.s.WaitsForApproval(restarted)
 	return nil
 }
 
@@ -120,68 +136,85 @@ func (c Order) approve(d *decider, w *Work) error {
 
 // run carries out an order about the whole run.
 func (c Order) run(d *decider) error {
-	s := &d.s.run
 	switch c.What {
 	case OrderPause:
-		if d.answer.Repeated = s.Paused; !s.Paused {
+		if d.answer.Repeated = d.s.run.Paused; !d.answer.Repeated {
 			d.answer.Seq = d.record("", "", c.Actor, Paused{Reason: c.Reason})
 		}
 	case OrderResume:
-		if s.Cancelled != "" {
-			return refusef(signalbox.CodeFailed, "signalbox retry undoes that", "the run is cancelled (%s)", s.Cancelled)
-		}
-		d.answer.Repeated = !s.Paused
-		if s.Paused {
-			d.answer.Seq = d.record("", "", c.Actor, Resumed{})
-			if !d.s.runOnHold() {
-				d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
-			}
-		}
-		for _, r := range s.Roles {
-			if r.Paused {
-				d.answer.Repeated, d.answer.Seq = false, d.record("", "", c.Actor, Resumed{Role: r.Role})
-				d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
-			}
-		}
+		return c.resumeRun(d)
 	case OrderCancel:
-		if d.answer.Repeated = s.Cancelled != ""; s.Cancelled == "" {
-			d.answer.Seq = d.record("", "", c.Actor, Cancelled{cmp.Or(c.Reason, "cancelled by "+c.Actor)})
-			for _, w := range d.s.works {
-				if w.Task != nil && d.liveLease(w) != nil {
-					d.revokeLease(w, c.Actor, "the run is cancelled")
-				}
-			}
-		}
+		c.cancelRun(d)
 	case OrderRetry:
-		d.answer.Seq = d.record("", "", c.Actor, Retried{Note: c.Reason})
-		d.retryAgents(c.Actor, "retry")
-		d.withdrawSetup(c.Actor)
-		if !d.s.runOnHold() {
-			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
-		}
-		for _, r := range s.Roles {
-			if r.Paused {
-				d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
-			}
-		}
-		n := 0
-		for _, w := range d.s.works {
-			if w.Task != nil && w.Phase == signalbox.PhaseBlocked && w.Task.Cancelled == "" && w.Task.Remedy == "" {
-				if n == maxRetried {
-					d.answer.Again = true
-					break
-				}
-				d.retry(w, c.Actor, c.Reason, "")
-				d.askTaskBudget(w, w.Task.Spent, s.Policy, "", c.Actor)
-				n++
-			}
-		}
+		c.retryRun(d)
 	case OrderApprove:
 		return refusef(signalbox.CodeUsage, "name a task", "merges are approved one at a time")
 	default:
 		return c.unknown()
 	}
 	return nil
+}
+
+func (c Order) resumeRun(d *decider) error {
+	s := &d.s.run
+	if s.Cancelled != "" {
+		return refusef(signalbox.CodeFailed, "signalbox retry undoes that", "the run is cancelled (%s)", s.Cancelled)
+	}
+	d.answer.Repeated = !s.Paused
+	if s.Paused {
+		d.answer.Seq = d.record("", "", c.Actor, Resumed{})
+		if !d.s.runOnHold() {
+			d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+		}
+	}
+	for _, r := range s.Roles {
+		if r.Paused {
+			d.answer.Repeated, d.answer.Seq = false, d.record("", "", c.Actor, Resumed{Role: r.Role})
+			d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
+		}
+	}
+	return nil
+}
+
+func (c Order) cancelRun(d *decider) {
+	if d.answer.Repeated = d.s.run.Cancelled != ""; d.answer.Repeated {
+		return
+	}
+	d.answer.Seq = d.record("", "", c.Actor, Cancelled{cmp.Or(c.Reason, "cancelled by "+c.Actor)})
+	for _, w := range d.s.works {
+		if w.Task != nil && d.liveLease(w) != nil {
+			d.revokeLease(w, c.Actor, "the run is cancelled")
+		}
+	}
+}
+
+// retryRun continues the run, and restarts the tasks that are blocked.
+func (c Order) retryRun(d *decider) {
+	s := &d.s.run
+	d.answer.Seq = d.record("", "", c.Actor, Retried{Note: c.Reason})
+	d.retryAgents(c.Actor, "retry")
+	d.withdrawSetup(c.Actor)
+	if !d.s.runOnHold() {
+		d.askRunBudget(s.Spent, s.Policy, "", c.Actor)
+	}
+	for _, r := range s.Roles {
+		if r.Paused {
+			d.askRoleBudget(r.Role, r.Spent, s.Policy, "", c.Actor)
+		}
+	}
+	n := 0
+	for _, w := range d.s.works {
+		if w.Task == nil || w.Phase != signalbox.PhaseBlocked || w.Task.Cancelled != "" || w.Task.Remedy != "" {
+			continue
+		}
+		if n == maxRetried {
+			d.answer.Again = true
+			return
+		}
+		d.retry(w, c.Actor, c.Reason, "")
+		d.askTaskBudget(w, w.Task.Spent, s.Policy, "", c.Actor)
+		n++
+	}
 }
 
 func (c Order) unknown() error {
