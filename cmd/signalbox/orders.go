@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
@@ -412,7 +413,7 @@ func (c *answerCommand) about(p *program) (about string, err error) {
 		if err != nil {
 			return err
 		}
-		list, err := crew.Questions(ctx, b, false)
+		list, err := questions.List(ctx, b, false)
 		if err != nil {
 			return err
 		}
@@ -444,7 +445,7 @@ Examples:
 
 func (c *questionsCommand) Run(p *program) error {
 	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
-		list, err := crew.Questions(ctx, b, c.All)
+		list, err := questions.List(ctx, b, c.All)
 		if err != nil {
 			return err
 		}

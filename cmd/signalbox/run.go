@@ -22,6 +22,7 @@ import (
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
 	"signalbox/internal/run/publish"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/traces"
 	"signalbox/internal/text"
 	"signalbox/transcript"
@@ -478,7 +479,7 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 	case o.Standing == rules.StandingPaused:
 		hint = "end the pause with " + o.ResumeCommand() + ", and run the same command again"
 	case len(o.Questions) > 0 && len(o.Approvals) > 0:
-		hint = "see signalbox questions; answer with signalbox answer, and for merges: " + crew.ApprovalCommands("TASK")
+		hint = "see signalbox questions; answer with signalbox answer, and for merges: " + questions.ApprovalCommands("TASK")
 	case len(o.Questions) > 0:
 		hint = "see signalbox questions, and answer with signalbox answer"
 	case len(o.Approvals) > 0:
@@ -486,7 +487,7 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 		if len(o.Approvals) == 1 {
 			task = o.Approvals[0]
 		}
-		hint = crew.ApprovalCommands(task)
+		hint = questions.ApprovalCommands(task)
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
 }

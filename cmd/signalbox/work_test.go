@@ -11,7 +11,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
 )
 
 // The duration of a lease is the configured one, or that of the flag.
@@ -52,7 +52,7 @@ func TestExpiredLeaseIsShown(t *testing.T) {
 		var out strings.Builder
 		p := &program{out: bufio.NewWriter(&out)}
 		view := w.View(at)
-		if err := p.printWorkItem(crew.WorkDetails{WorkView: view}); err != nil {
+		if err := p.printWorkItem(questions.WorkDetails{WorkView: view}); err != nil {
 			t.Fatal(err)
 		}
 		p.out.Flush()

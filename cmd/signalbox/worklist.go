@@ -8,9 +8,9 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
 )
 
@@ -119,7 +119,7 @@ func (c *workShowCommand) Run(p *program) error {
 func (c *workShowCommand) askRun(p *program) error {
 	request := p.request(agentsocket.CallShow, p.getenv(sessionVariable), 0)
 	request.Work = c.ID
-	var details crew.WorkDetails
+	var details questions.WorkDetails
 	if err := agentsocket.Invoke(context.Background(), p.socket(), request, &details); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (c *workShowCommand) askRun(p *program) error {
 }
 
 // printWorkItem prints what an agent may know of a work item.
-func (p *program) printWorkItem(w crew.WorkDetails) error {
+func (p *program) printWorkItem(w questions.WorkDetails) error {
 	details := inspect.NewDetails(w)
 	return render.Details(p.out, &details, p.renderOptions())
 }

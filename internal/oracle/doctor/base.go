@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/git"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
 )
 
@@ -62,7 +63,7 @@ const maxOutputLines = 10
 
 // redBase reports the checks that failed when they last ran on the base, if the run waits for that.
 func redBase(ctx context.Context, b *box.Box) []box.Check {
-	red, troubles, err := crew.FindBaseTroubles(ctx, b)
+	red, troubles, err := questions.FindBaseTroubles(ctx, b)
 	if err != nil {
 		return []box.Check{{Name: "base", Health: box.Problem, Detail: err.Error(), Fix: "run signalbox ledger verify"}}
 	}

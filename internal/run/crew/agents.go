@@ -2,17 +2,15 @@ package crew
 
 import (
 	"context"
-	"errors"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/config"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/stored"
 )
 
 // CommandOf returns the command of a configured agent, as an author runs it. The error reports that the settings of a preset could not be written.
@@ -156,18 +154,9 @@ func (s *session) agentName() string {
 	return s.agent
 }
 
-// blob returns the content of a blob, nil for the zero digest, and a note instead of the content if it was redacted.
+// blob is [stored.Blob] of the crew's box.
 func (c *Crew) blob(ctx context.Context, digest signalbox.Hash) ([]byte, error) {
-	if digest == (signalbox.Hash{}) {
-		return nil, nil
-	}
-	r, err := c.box.Journal.GetBlob(ctx, digest)
-	if errors.Is(err, journal.ErrNoBlob) {
-		return []byte("(this text was redacted)"), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	return io.ReadAll(r)
+	return stored.Blob(ctx, c.box, digest)
 }
+
+func storedBody(text []byte) map[string]any { return stored.Body(text) }

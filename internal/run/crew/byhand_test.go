@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/questions"
 )
 
 // grepChecks are two checks, one of them in an environment that passes everything.
@@ -111,7 +112,7 @@ func TestChecksOfWorkByHand(t *testing.T) {
 		if got := s.text(ran.Rows[0].Output); got != output {
 			t.Errorf("%q: output %q", tt.ref, got)
 		}
-		if troubles, err := FindTroubles(t.Context(), s.box, w); err != nil || (tt.finding == failed) != (len(troubles.FailedChecks) == 1) ||
+		if troubles, err := questions.FindTroubles(t.Context(), s.box, w); err != nil || (tt.finding == failed) != (len(troubles.FailedChecks) == 1) ||
 			(tt.finding == "") != (len(troubles.Findings) == 0) {
 			t.Errorf("%q: troubles %+v, %v", tt.ref, troubles, err)
 		}

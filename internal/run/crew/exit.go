@@ -5,14 +5,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"signalbox"
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/transcript"
 )
@@ -74,26 +71,4 @@ func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer
 		}
 	}
 	return b.Engine.Do(ctx, exit)
-}
-
-// ReadNotes replaces the beginning of long notes by all of them, unless they were redacted.
-func ReadNotes(ctx context.Context, b *box.Box, w *rules.WorkView) error {
-	if w.NotesBlob == (signalbox.Hash{}) {
-		return nil
-	}
-	r, err := b.Journal.GetBlob(ctx, w.NotesBlob)
-	if errors.Is(err, journal.ErrNoBlob) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	all, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	text := string(all)
-	w.Notes = &text
-	return nil
 }

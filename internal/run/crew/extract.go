@@ -9,6 +9,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/text"
 )
 
@@ -56,7 +57,7 @@ func extract(sig signalbox.Signal, put func([]byte) (signalbox.Hash, error)) (ru
 		}
 	}
 	if fields.Summary == "" && needsReason(sig.Name) {
-		fields.Summary = cmp.Or(sig.Title, text.OneLine(FieldsText(decoded(sig.Body))))
+		fields.Summary = cmp.Or(sig.Title, text.OneLine(stored.FieldsText(decoded(sig.Body))))
 	}
 	return fields, nil
 }

@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/prompts"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -293,7 +294,7 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 	about := t
 	if asker != nil {
 		about = asker.Task
-		request, err := c.signalText(ctx, t.Text)
+		request, err := stored.SignalText(ctx, c.box, t.Text)
 		if err != nil {
 			return err
 		}
@@ -313,10 +314,10 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 		d.Title = text.OneLine(d.Title)
 	}
 	var err error
-	if d.Specification, err = c.signalText(ctx, about.Specification); err != nil {
+	if d.Specification, err = stored.SignalText(ctx, c.box, about.Specification); err != nil {
 		return err
 	}
-	if d.Findings, err = c.promptFindings(ctx, t.Findings, newestCorrection(t)); err != nil {
+	if d.Findings, err = stored.Findings(ctx, c.box, t.Findings, stored.NewestCorrection(t)); err != nil {
 		return err
 	}
 	if err := c.loadWords(ctx, d, t); err != nil {
@@ -324,16 +325,16 @@ func (c *Crew) loadTexts(ctx context.Context, d *prompts.Data, w, asker *rules.W
 	}
 	if conflict := t.Conflict; conflict != nil && d.Author() {
 		d.Conflicts, d.Unresolved = prompts.Lines(conflict.Files), prompts.Lines(conflict.Unresolved)
-		if d.ConflictNotes, err = c.signalText(ctx, conflict.Body); err != nil {
+		if d.ConflictNotes, err = stored.SignalText(ctx, c.box, conflict.Body); err != nil {
 			return err
 		}
 		d.Findings = slices.DeleteFunc(d.Findings, func(f prompts.Finding) bool { return f.Cause == rules.FindingConflict }) // it is in the notes
 	}
-	if d.Issues, err = c.promptFindings(ctx, t.Issues, 0); err != nil {
+	if d.Issues, err = stored.Findings(ctx, c.box, t.Issues, 0); err != nil {
 		return err
 	}
 	for _, a := range t.Advice {
-		text, err := c.signalText(ctx, a.Body)
+		text, err := stored.SignalText(ctx, c.box, a.Body)
 		if err != nil {
 			return err
 		}
@@ -353,7 +354,7 @@ func (c *Crew) requestText(ctx context.Context, request string) (string, error) 
 	if w == nil || w.Task == nil {
 		return "", nil
 	}
-	return c.signalText(ctx, w.Task.Text)
+	return stored.SignalText(ctx, c.box, w.Task.Text)
 }
 
 // loadWords fills in what the human asked for when sending the work back, and the messages that no agent has got yet.
@@ -364,11 +365,11 @@ func (c *Crew) loadWords(ctx context.Context, d *prompts.Data, t *rules.Task) (e
 			return slices.ContainsFunc(t.Findings, func(open rules.Finding) bool { return open.Seq == f.Seq })
 		})
 	}
-	if d.Corrections, err = c.promptFindings(ctx, corrections, newestCorrection(t)); err != nil {
+	if d.Corrections, err = stored.Findings(ctx, c.box, corrections, stored.NewestCorrection(t)); err != nil {
 		return err
 	}
 	for _, m := range t.Messages {
-		text, err := c.words(ctx, m.Text, m.Body)
+		text, err := stored.Words(ctx, c.box, m.Text, m.Body)
 		if err != nil {
 			return err
 		}
@@ -377,56 +378,8 @@ func (c *Crew) loadWords(ctx context.Context, d *prompts.Data, t *rules.Task) (e
 	return nil
 }
 
-// words returns a text of the human: short, or the blob if there is one.
-func (c *Crew) words(ctx context.Context, short string, body signalbox.Hash) (string, error) {
-	if body == (signalbox.Hash{}) {
-		return short, nil
-	}
-	text, err := c.blob(ctx, body)
-	return string(text), err
-}
-
-// newestCorrection returns the sequence of the event with which the human last sent a task back, 0 if there is none.
-func newestCorrection(t *rules.Task) uint64 {
-	if n := len(t.Corrections); n > 0 {
-		return t.Corrections[n-1].Seq
-	}
-	return 0
-}
-
-// promptFindings returns findings with their texts: first those of the human, the newest first, then the others in the order in which they
-// came. newest is the sequence of the newest one of the human.
-func (c *Crew) promptFindings(ctx context.Context, findings []rules.Finding, newest uint64) (list prompts.Findings, err error) {
-	var others prompts.Findings
-	for _, f := range findings {
-		if f.Cause == rules.FindingHuman {
-			text, err := c.words(ctx, f.Summary, f.Body)
-			if err != nil {
-				return nil, err
-			}
-			list = slices.Insert(list, 0, prompts.Finding{Cause: f.Cause, Summary: text, Actor: f.Actor, Older: f.Seq < newest})
-			continue
-		}
-		text, err := c.signalText(ctx, f.Body)
-		if err != nil {
-			return nil, err
-		}
-		others = append(others, prompts.Finding{Cause: f.Cause, Work: f.Work, Summary: f.Summary, Text: text})
-	}
-	return append(list, others...), nil
-}
-
-// signalText returns the body of a stored signal as text, and any other blob unchanged.
-func (c *Crew) signalText(ctx context.Context, digest signalbox.Hash) (string, error) {
-	text, err := c.blob(ctx, digest)
-	if err != nil {
-		return "", err
-	}
-	if fields := storedBody(text); fields != nil {
-		return FieldsText(fields), nil
-	}
-	return string(text), nil
-}
+// maxSteering is how many files that steer agents are recorded, and named to an agent.
+const maxSteering = 50
 
 // matchingExperts returns the experts that have a keyword in the task, or no keywords at all: otherwise no agent would learn of them.
 func matchingExperts(experts []rules.Expert, d *prompts.Data) (found []rules.Expert) {

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/tree/turnlog"
 	"signalbox/transcript"
 )
@@ -149,11 +150,11 @@ func (s *session) recordTurn(ctx context.Context, report *turnlog.Report) error 
 }
 
 // showWork returns the session's work. The agent may not see other work.
-func (s *session) showWork(ctx context.Context, name string) (WorkDetails, error) {
+func (s *session) showWork(ctx context.Context, name string) (questions.WorkDetails, error) {
 	var w *rules.Work
 	s.crew.box.Engine.View(func(state *rules.State) { w, _ = state.Find(name) })
 	if w == nil || w.ID != s.work {
-		return WorkDetails{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may only see its own work, '%s'", s.id, s.work)}
+		return questions.WorkDetails{}, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may only see its own work, '%s'", s.id, s.work)}
 	}
-	return Details(ctx, s.crew.box, w)
+	return questions.Details(ctx, s.crew.box, w)
 }

@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
+	"signalbox/internal/run/questions"
 )
 
 // variables are those of an agent, which its script wrote to a file.
@@ -136,7 +137,7 @@ func TestSocketOfAnotherSession(t *testing.T) {
 	wantRefused(t, agentsocket.Invoke(t.Context(), socket, stale.request(agentsocket.CallShow), nil), signalbox.CodeConflict, "stale lease")
 
 	// It sees its own work.
-	var details WorkDetails
+	var details questions.WorkDetails
 	if err := agentsocket.Invoke(t.Context(), socket, one.request(agentsocket.CallShow), &details); err != nil || details.ID != "T1" {
 		t.Errorf("its own work: %+v, %v", details, err)
 	}

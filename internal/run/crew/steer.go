@@ -9,8 +9,8 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
-	"signalbox/internal/text"
 )
 
 // Rework sends work back to its author with what the human wants. It stores a long text, so leave Body out.
@@ -78,10 +78,7 @@ type Change struct {
 
 // AboutSteering says which files that steer agents are changed; "" if none is.
 func (c *Change) AboutSteering() string {
-	if len(c.Steering) == 0 {
-		return ""
-	}
-	return steeringIntro + text.JoinSome(c.Steering, maxNamed)
+	return questions.AboutSteering(c.Steering)
 }
 
 // ChangeOf returns what a work item changes. root is the folder of the project. Commits that only other machines have are obtained. With an error, what the ledger says

@@ -6,6 +6,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/questions"
+	"signalbox/internal/run/stored"
 )
 
 // A task that the human sends back while a critic reviews it goes to a developer with what the human wants. The reviewers after that check it.
@@ -201,7 +203,7 @@ func TestLongWordsInPrompt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if found, err := FindTroubles(t.Context(), s.box, s.work("T1")); err != nil || len(found.Findings) != 1 || found.Findings[0].Summary != long || len(found.Messages) != 1 || found.Messages[0].Text != long {
+	if found, err := questions.FindTroubles(t.Context(), s.box, s.work("T1")); err != nil || len(found.Findings) != 1 || found.Findings[0].Summary != long || len(found.Messages) != 1 || found.Messages[0].Text != long {
 		t.Errorf("%+v, %v", found, err)
 	}
 	s.run()
@@ -253,8 +255,7 @@ on developer T1:
 // Findings of the human come first, wherever findings are shown: the newest first, and the others marked.
 func TestHumanFindingsComeFirst(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
-	c := &Crew{box: s.box}
-	found, err := c.promptFindings(t.Context(), []rules.Finding{{Cause: "review", Summary: "1", Seq: 1}, {Cause: rules.FindingHuman, Summary: "2", Actor: "ann", Seq: 2}, {Cause: "audit", Summary: "3", Seq: 3},
+	found, err := stored.Findings(t.Context(), s.box, []rules.Finding{{Cause: "review", Summary: "1", Seq: 1}, {Cause: rules.FindingHuman, Summary: "2", Actor: "ann", Seq: 2}, {Cause: "audit", Summary: "3", Seq: 3},
 		{Cause: rules.FindingHuman, Summary: "4", Actor: "bob", Seq: 4}}, 4)
 	order := ""
 	for _, f := range found {

@@ -8,6 +8,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/questions"
 )
 
 // look prints what the files that steer agents have in the folder of a role.
@@ -83,7 +84,7 @@ on developer T1:
 		t.Error("it was merged without approval")
 	}
 	var text string
-	s.box.Engine.View(func(state *rules.State) { text = ApprovalText(state, "T1") })
+	s.box.Engine.View(func(state *rules.State) { text = questions.ApprovalText(state, "T1") })
 	if !strings.HasSuffix(text, "; it changes files that steer agents: .claude/settings.json") {
 		t.Errorf("the human is told %q", text)
 	}

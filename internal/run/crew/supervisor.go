@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/prompts"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/text"
 )
 
@@ -300,7 +301,7 @@ func (sup *supervisor) deliverMessages(ctx context.Context) {
 		if slices.Contains(s.told, m.Seq) {
 			continue
 		}
-		words, err := s.crew.words(ctx, m.Text, m.Body)
+		words, err := stored.Words(ctx, s.crew.box, m.Text, m.Body)
 		if err != nil {
 			s.crew.log.Warn("cannot read a message", "work", s.work, "error", err)
 			break

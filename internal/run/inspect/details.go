@@ -10,7 +10,8 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 )
 
@@ -27,7 +28,7 @@ type Details struct {
 	Checks      *rules.LastChecks `json:"checks,omitempty"`
 	Expired     *signalbox.Lease  `json:"expired_lease,omitempty"`
 	NotesBlob   signalbox.Hash    `json:"notes_blob,omitzero"`
-	crew.Troubles
+	questions.Troubles
 
 	// Text is what the plan asks for, in Markdown, cut after 16 KB. It is absent if it was redacted.
 	Text string `json:"text,omitempty"`
@@ -67,7 +68,7 @@ type Merge struct {
 }
 
 // NewDetails returns the details that the crew of an agent gives it.
-func NewDetails(w crew.WorkDetails) Details {
+func NewDetails(w questions.WorkDetails) Details {
 	d := Details{ID: w.ID, Title: w.Title, Phase: w.Phase, BlockedFrom: w.BlockedFrom, Notes: w.Notes, Lease: w.Lease, Sessions: []Session{}, Ref: w.Ref,
 		Checks: w.Checks, Expired: w.Expired, NotesBlob: w.NotesBlob, Troubles: w.Troubles}
 	for _, s := range w.Sessions {
@@ -78,12 +79,12 @@ func NewDetails(w crew.WorkDetails) Details {
 
 // ReadDetails returns the details of a work item.
 func ReadDetails(ctx context.Context, b *box.Box, w *rules.Work, now time.Time) (Details, error) {
-	found, err := crew.Details(ctx, b, w)
+	found, err := questions.Details(ctx, b, w)
 	d := NewDetails(found)
 	if err != nil || w.Task == nil {
 		return d, err
 	}
-	if d.Text, err = crew.TaskText(ctx, b, w); err != nil {
+	if d.Text, err = stored.TaskText(ctx, b, w); err != nil {
 		return d, err
 	}
 	d.Text = bounded(d.Text)

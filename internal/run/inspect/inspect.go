@@ -20,7 +20,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
 )
 
 // Status is what is going on in a box.
@@ -366,7 +366,7 @@ func requests(s *rules.State, run rules.Status) []Request {
 		list = append(list, NewRequest(q))
 	}
 	for _, id := range run.Approvals {
-		list = append(list, Request{Kind: RequestApproval, Work: id, Text: crew.ApprovalText(s, id), Command: "signalbox approve " + id,
+		list = append(list, Request{Kind: RequestApproval, Work: id, Text: questions.ApprovalText(s, id), Command: "signalbox approve " + id,
 			Also: []string{"signalbox diff " + id, "signalbox reject " + id + " TEXT"}})
 	}
 	return list

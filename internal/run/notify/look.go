@@ -16,7 +16,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/text"
 )
 
@@ -49,7 +49,7 @@ func (s *Sender) situation() situation {
 		for _, work := range found.status.Approvals {
 			commit := ""
 			if w, known := state.Work(work); known && w.Task != nil {
-				commit, found.steering[work] = w.Task.Commit, crew.SteeringText(w)
+				commit, found.steering[work] = w.Task.Commit, questions.SteeringText(w)
 			}
 			found.approvals[work] = commit
 		}
@@ -71,9 +71,9 @@ func (s *Sender) look() error {
 	}
 	ctx := context.Background() // reading the ledger takes no time that matters, and nothing may be forgotten
 	requested, delivered, err := s.scan(ctx, now.seq)
-	var questions []crew.PendingQuestion
+	var asked []questions.Pending
 	if err == nil {
-		questions, err = s.newQuestions(ctx, now)
+		asked, err = s.newQuestions(ctx, now)
 	}
 	if errors.Is(err, journal.ErrUnavailable) {
 		return err
@@ -83,8 +83,8 @@ func (s *Sender) look() error {
 		return nil
 	}
 	s.removeSettled(now)
-	for i := range questions {
-		s.add(questionMessage(&questions[i]))
+	for i := range asked {
+		s.add(questionMessage(&asked[i]))
 	}
 	s.addApprovals(now, requested)
 	for _, work := range slices.Sorted(maps.Keys(delivered)) {
@@ -153,16 +153,16 @@ func (s *Sender) removeSettled(now situation) {
 }
 
 // newQuestions returns the open questions that were asked since the last look.
-func (s *Sender) newQuestions(ctx context.Context, now situation) ([]crew.PendingQuestion, error) {
+func (s *Sender) newQuestions(ctx context.Context, now situation) ([]questions.Pending, error) {
 	isNew := func(q rules.Question) bool { return q.Seq > s.out.Seq && q.Seq <= now.seq }
 	if !slices.ContainsFunc(now.asked, isNew) {
 		return nil, nil
 	}
-	all, err := crew.Questions(ctx, s.box, true) // also those that were just answered: their details do no harm
+	all, err := questions.List(ctx, s.box, true) // also those that were just answered: their details do no harm
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(q crew.PendingQuestion) bool { return q.ID == "" || !now.open[q.ID] || !isNew(q.Question) }), nil
+	return slices.DeleteFunc(all, func(q questions.Pending) bool { return q.ID == "" || !now.open[q.ID] || !isNew(q.Question) }), nil
 }
 
 func (s *Sender) addApprovals(now situation, requested map[string]uint64) {

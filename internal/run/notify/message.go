@@ -17,7 +17,7 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/text"
 )
 
@@ -123,7 +123,7 @@ func clean(v any, depth int) any {
 }
 
 // questionMessage describes a question. The caller sets what all messages have.
-func questionMessage(q *crew.PendingQuestion) Message {
+func questionMessage(q *questions.Pending) Message {
 	m := Message{Event: config.NotifyQuestion, Seq: q.Seq, Title: "the run asks you (" + q.ID + ")", Text: block(q.Text, maxText),
 		Command: "signalbox answer " + q.ID + " TEXT", Work: q.Work, Question: q.ID, Kind: q.Kind, Output: endOf(q.Output), Asked: q.Asked}
 	if q.Work != "" {

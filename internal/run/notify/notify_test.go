@@ -29,6 +29,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/outbound"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/testkit/property"
 )
 
@@ -569,11 +570,11 @@ func TestMessageIsBounded(t *testing.T) {
 	for i := range 100 {
 		fields[fmt.Sprint("Field ", i)] = []any{strings.Repeat("é", 5000), map[string]any{"a\x1b": map[string]any{"b": map[string]any{"c": "d"}}}}
 	}
-	m := questionMessage(&crew.PendingQuestion{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: map[string]any{"Context": "a\x1bb"}, Output: "start" + strings.Repeat("é", 5000) + "end"})
+	m := questionMessage(&questions.Pending{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: map[string]any{"Context": "a\x1bb"}, Output: "start" + strings.Repeat("é", 5000) + "end"})
 	if m.fit(); m.Fields["Context"] != "a\ufffdb" || !strings.HasPrefix(m.Output, "…é") || !strings.HasSuffix(m.Output, "éend") || len([]rune(m.Output)) != maxText {
 		t.Errorf("fields %v, output of %d characters", m.Fields, len([]rune(m.Output)))
 	}
-	m = questionMessage(&crew.PendingQuestion{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: fields})
+	m = questionMessage(&questions.Pending{Question: rules.Question{ID: "Q-1", Text: hostile}, Fields: fields})
 	if len(m.Fields) != maxFields {
 		t.Errorf("%d fields", len(m.Fields))
 	}

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/text"
 )
 
@@ -105,7 +106,7 @@ func (s *screen) prepare(d decision) tea.Cmd {
 func (s *screen) about(ctx context.Context, d decision) (about, commit string, err error) {
 	switch d.action {
 	case actAnswer:
-		list, err := crew.Questions(ctx, s.b, false)
+		list, err := questions.List(ctx, s.b, false)
 		if err != nil {
 			return "", "", err
 		}

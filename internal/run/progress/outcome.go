@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
 )
@@ -24,7 +25,7 @@ import (
 func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, width int) error {
 	var text strings.Builder
 	now := time.Now()
-	red, troubles, _ := crew.FindBaseTroubles(context.Background(), b) // without an answer it is left out: the failure itself is on the ledger
+	red, troubles, _ := questions.FindBaseTroubles(context.Background(), b) // without an answer it is left out: the failure itself is on the ledger
 	b.Engine.View(func(s *rules.State) {
 		status := statusOf(s, outcome, now)
 		if status.Standing == rules.StandingEmpty {
@@ -49,10 +50,10 @@ func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, wid
 const maxFailedLines = 10
 
 // writeFailed writes why checks fail on the base. The causes that an open question names follow with the question.
-func writeFailed(text *strings.Builder, baseline *rules.Work, t crew.Troubles) {
+func writeFailed(text *strings.Builder, baseline *rules.Work, t questions.Troubles) {
 	for _, check := range t.FailedChecks {
 		fmt.Fprintf(text, "\n%s  %s on %s fails on the base: exit status %d\n", baseline.ID, oneLine(check.Check), oneLine(check.Environment), check.Exit)
-		asked := func(q crew.PendingQuestion) bool { return strings.Contains(q.Text, check.Cause) }
+		asked := func(q questions.Pending) bool { return strings.Contains(q.Text, check.Cause) }
 		if check.Cause != "" && !slices.ContainsFunc(t.Questions, asked) {
 			fmt.Fprintf(text, "    %s\n", oneLine(check.Cause))
 		}
@@ -227,7 +228,7 @@ func writeNext(text *strings.Builder, s *rules.State, st rules.Status) {
 		}
 	}
 	for _, id := range st.Approvals {
-		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, crew.ApprovalText(s, id), crew.ApprovalCommands(id))
+		fmt.Fprintf(text, "\n%s %s\n    %s\n", id, questions.ApprovalText(s, id), questions.ApprovalCommands(id))
 	}
 	for _, w := range s.Requests() {
 		fmt.Fprintf(text, "\n%s waits until its pull request is merged: %s\n", w.ID, oneLine(w.Task.Delivered.Request))

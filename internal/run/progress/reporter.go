@@ -12,8 +12,8 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/questions"
 )
 
 // report is one event in words. The text is not escaped, and parts of it may come from an agent.
@@ -73,7 +73,7 @@ func (r *reporter) reports(s *rules.State, events []signalbox.Event, lastLines m
 
 // approval returns what follows in a line about work whose merge needs approval, and what the human can do.
 func approval(w *rules.Work) (more, commands string) {
-	return crew.SteeringText(w), crew.ApprovalCommands(w.ID)
+	return questions.SteeringText(w), questions.ApprovalCommands(w.ID)
 }
 
 // as decodes the body of an event, as far as this version knows its fields.

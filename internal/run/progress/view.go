@@ -8,8 +8,8 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
 )
 
@@ -105,7 +105,7 @@ func newView(s *rules.State, title string, began, now time.Time, live map[string
 		}
 	}
 	for _, id := range st.Approvals {
-		v.questions = append(v.questions, asked{"", id, onScreen(crew.ApprovalText(s, id)), "signalbox approve " + id})
+		v.questions = append(v.questions, asked{"", id, onScreen(questions.ApprovalText(s, id)), "signalbox approve " + id})
 	}
 	v.notices = noticesOf(s, st, now)
 	return v

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/serve/access"
 )
 
@@ -55,12 +55,12 @@ func (a *API) addReads() {
 		})
 	add(a, operation{method: http.MethodGet, path: "/questions", name: "listQuestions", group: group, scope: access.Read,
 		summary: "Returns the questions that wait for an answer, and the merges that wait for approval."},
-		func(c call, in questionsInput) (list[crew.PendingQuestion], error) {
+		func(c call, in questionsInput) (list[questions.Pending], error) {
 			if err := a.refresh(c.ctx); err != nil {
-				return list[crew.PendingQuestion]{}, err
+				return list[questions.Pending]{}, err
 			}
-			questions, err := crew.Questions(c.ctx, a.box, in.All)
-			return listOf(questions), err
+			pending, err := questions.List(c.ctx, a.box, in.All)
+			return listOf(pending), err
 		})
 }
 

@@ -11,6 +11,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -24,7 +25,7 @@ type inboxPage struct {
 // request is something that waits for the human, with what helps to decide it.
 type request struct {
 	inspect.Request
-	Question *crew.PendingQuestion
+	Question *questions.Pending
 	Change   *crew.Change
 }
 
@@ -33,15 +34,15 @@ func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	questions, err := crew.Questions(ctx, d.box, false)
+	pending, err := questions.List(ctx, d.box, false)
 	if err != nil {
 		return view{}, err
 	}
 	page := inboxPage{Status: st}
 	for _, r := range st.Requests {
 		waits := request{Request: r}
-		if i := slices.IndexFunc(questions, func(q crew.PendingQuestion) bool { return q.ID != "" && q.ID == r.ID }); i >= 0 {
-			waits.Question = &questions[i]
+		if i := slices.IndexFunc(pending, func(q questions.Pending) bool { return q.ID != "" && q.ID == r.ID }); i >= 0 {
+			waits.Question = &pending[i]
 		}
 		if r.Kind == inspect.RequestApproval {
 			change, err := crew.ChangeOf(ctx, d.box, d.opts.Root, r.Work)

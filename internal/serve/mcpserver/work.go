@@ -10,7 +10,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/internal/text"
@@ -125,7 +125,7 @@ func (s *Server) addGetWork() {
 			if unknown != nil {
 				return nil
 			}
-			return crew.ReadNotes(ctx, b, &full.WorkView)
+			return stored.ReadNotes(ctx, b, &full.WorkView)
 		})
 		if err = cmp.Or(err, unknown); err == nil && found.LeftOut {
 			rest = &files.Attachment{Prefix: "work_item", Result: full}

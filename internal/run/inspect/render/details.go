@@ -11,9 +11,10 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/text"
 )
 
@@ -247,7 +248,7 @@ func (p *detailsPrinter) logins(sessions []inspect.Session) {
 }
 
 // headOf returns what a finding comes from.
-func headOf(f crew.FindingView) string {
+func headOf(f questions.Finding) string {
 	head := "finding of the " + rules.FindingSource(f.Cause)
 	if f.Cause == rules.FindingHuman {
 		head = "sent back by " + f.Actor
@@ -259,7 +260,7 @@ func headOf(f crew.FindingView) string {
 }
 
 // troubles prints findings, failed checks, messages and open questions.
-func (p *detailsPrinter) troubles(t crew.Troubles) error {
+func (p *detailsPrinter) troubles(t questions.Troubles) error {
 	for _, f := range t.Findings {
 		fmt.Fprintf(p.out, "\n%s\n", headOf(f))
 		p.indented(f.Summary)
@@ -336,25 +337,25 @@ func (p *detailsPrinter) wrapped(words, first, rest string) {
 }
 
 // Questions prints what waits for the user.
-func Questions(out io.Writer, list []crew.PendingQuestion, o Options) error {
+func Questions(out io.Writer, list []questions.Pending, o Options) error {
 	p := detailsPrinter{out, o}
 	return p.questions(list)
 }
 
-func (p *detailsPrinter) questions(list []crew.PendingQuestion) error {
+func (p *detailsPrinter) questions(list []questions.Pending) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(p.out, "there are no open questions")
 		return err
 	}
 	for _, q := range list {
-		if q.Kind == crew.QuestionApproval {
+		if q.Kind == questions.Approval {
 			p.wrapped(q.Work+" "+q.Text, "", "  ")
-			p.indented(crew.ApprovalCommands(q.Work))
+			p.indented(questions.ApprovalCommands(q.Work))
 			continue
 		}
 		p.wrapped(fmt.Sprintf("%s  %s  %s, asked %s", q.ID, cmp.Or(q.Work, "the run"), q.Kind, q.Asked.In(p.o.zone()).Format("2006-01-02 15:04")), "", "  ")
 		p.indented(show.OneLine(q.Text))
-		p.indented(crew.FieldsText(q.Fields))
+		p.indented(stored.FieldsText(q.Fields))
 		p.indented(LastLines(q.Output))
 		if q.Open() {
 			p.indented("answer with: signalbox answer " + q.ID + " TEXT")

@@ -11,13 +11,15 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/questions"
+	"signalbox/internal/run/stored"
 )
 
 // AboutTask returns what the user should know who writes something about a task. root is the folder of the project. It is not escaped.
 func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error) {
 	var w *rules.Work
 	b.Engine.View(func(s *rules.State) { w, _ = s.Work(id) })
-	found, err := crew.FindTroubles(ctx, b, w)
+	found, err := questions.FindTroubles(ctx, b, w)
 	if err != nil {
 		return "", err
 	}
@@ -43,8 +45,8 @@ func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error)
 }
 
 // AboutQuestion returns what the user should know who answers a question. It is not escaped.
-func AboutQuestion(q *crew.PendingQuestion) string {
-	parts := []string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind), q.Text, crew.FieldsText(q.Fields), LastLines(q.Output)}
+func AboutQuestion(q *questions.Pending) string {
+	parts := []string{fmt.Sprintf("%s about %s (%s):", q.ID, cmp.Or(q.Work, "the run"), q.Kind), q.Text, stored.FieldsText(q.Fields), LastLines(q.Output)}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), "\n\n")
 }
 

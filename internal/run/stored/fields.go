@@ -1,36 +1,14 @@
-package crew
+package stored
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"signalbox/internal/core/box"
-	"signalbox/internal/core/rules"
 )
 
-// details returns what is stored with a question: the fields of the signal that led to it, such as an agent's context and options
-// or a reviewer's findings, or else the output of the checks that failed.
-func details(ctx context.Context, b *box.Box, q *rules.Question) (fields map[string]any, output string, err error) {
-	text, err := (&Crew{box: b}).blob(ctx, q.Body)
-	if err != nil {
-		return nil, "", err
-	}
-	if fields = storedBody(text); fields == nil && !json.Valid(text) { // not a signal
-		return nil, string(text), nil
-	}
-	delete(fields, "Question") // q.Text
-	delete(fields, "Task")
-	if len(fields) == 0 {
-		return nil, "", nil
-	}
-	return fields, "", nil
-}
-
-// storedBody returns the fields of a stored signal, or nil if text is not one.
-func storedBody(text []byte) map[string]any {
+// Body returns the fields of a stored signal, or nil if text is not one.
+func Body(text []byte) map[string]any {
 	var sig struct {
 		Body map[string]any `json:"body"`
 	}
