@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/steer"
 )
 
 type demoCommand struct {
@@ -153,7 +154,7 @@ func answerForDemo(ctx context.Context, b *box.Box) {
 			}
 		})
 		for _, id := range open {
-			b.Engine.Do(ctx, rules.AnswerQuestion{Question: id, Answer: demoAnswer, Actor: "you"}) // if it fails, the run reports the open question
+			steer.Decision{What: steer.Answer, Question: id, Text: demoAnswer, Actor: "you"}.Do(ctx, b) // if it fails, the run reports the open question
 		}
 		if b.Engine.Wait(ctx, seen) != nil {
 			return

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
+	"signalbox/internal/run/steer"
 	"signalbox/internal/text"
 )
 
@@ -91,11 +92,11 @@ func (s sequel) note(p *program) {
 }
 
 func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error {
-	return f.give(p, rules.Order{What: what}, task)
+	return f.give(p, steer.Decision{What: what}, task)
 }
 
 // give gives an order about a task, or about the run if task is "".
-func (f *orderFlags) give(p *program, order rules.Order, task string) error {
+func (f *orderFlags) give(p *program, order steer.Decision, task string) error {
 	what := order.What
 	if err := p.operatorOnly(string(what)); err != nil {
 		return err
@@ -105,25 +106,18 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 		return err
 	}
 	p.stopping = stops(what)
-	f.Reason = reason // also if the order is carried out in several steps
 	order.Reason, order.Actor = reason, p.actor(f.Actor)
 	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
 		order.Work = id
-		switch what {
-		case rules.OrderRetry:
-			return crew.Retry(ctx, b, order)
-		case rules.OrderApprove:
+		if what == rules.OrderApprove {
 			var err error
 			if order.Commit, err = f.showSteering(ctx, p, b, order); err != nil {
 				return rules.Answer{}, err
 			}
 		}
-		return b.Engine.Do(ctx, order)
+		return order.Do(ctx, b)
 	}
 	return p.doWorkIn(f.boxFlag, task, do, func(b *box.Box, a rules.Answer) error {
-		if a.Again { // there are more events than fit into one append
-			return f.give(p, order, task)
-		}
 		answer := ordered{Order: what, Phase: a.Phase, Repeated: a.Repeated, Seq: a.Seq, Commit: a.Commit}
 		if task != "" {
 			answer.Work = &task
@@ -194,7 +188,7 @@ func (p *program) printChange(c crew.Change) error {
 
 // showSteering prints how the commit that an order would approve changes what steers agents, and
 // returns that commit, so that no other one is approved. It fails if that cannot be shown.
-func (f *orderFlags) showSteering(ctx context.Context, p *program, b *box.Box, order rules.Order) (string, error) {
+func (f *orderFlags) showSteering(ctx context.Context, p *program, b *box.Box, order steer.Decision) (string, error) {
 	if err := b.Engine.Refresh(ctx); err != nil {
 		return "", err
 	}
@@ -202,7 +196,7 @@ func (f *orderFlags) showSteering(ctx context.Context, p *program, b *box.Box, o
 	var would rules.Decision
 	b.Engine.View(func(s *rules.State) {
 		w, _ = s.Work(order.Work)
-		would = rules.Decide(s, time.Now(), order)
+		would = rules.Decide(s, time.Now(), order.Command())
 	})
 	commit := would.Answer.Commit
 	if would.Err != nil || would.Answer.Repeated || len(w.Task.Steering) == 0 {
@@ -320,7 +314,7 @@ func (c *retryCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return c.give(p, rules.Order{What: rules.OrderRetry, From: signalbox.Phase(strings.ToUpper(string(c.From))), Note: note}, c.Task)
+	return c.give(p, steer.Decision{What: rules.OrderRetry, From: signalbox.Phase(strings.ToUpper(string(c.From))), Note: note}, c.Task)
 }
 
 type approveCommand struct {
@@ -380,9 +374,10 @@ func (c *answerCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	command := rules.AnswerQuestion{Question: c.Question, Answer: text, Actor: p.actor(c.Actor)}
-	build := func(string) rules.Command { return command }
-	return p.orderWorkIn(c.boxFlag, "", build, func(b *box.Box, a rules.Answer) error {
+	do := func(ctx context.Context, b *box.Box, _ string) (rules.Answer, error) {
+		return c.decision(p, text).Do(ctx, b)
+	}
+	return p.doWorkIn(c.boxFlag, "", do, func(b *box.Box, a rules.Answer) error {
 		then := p.sequelOf(context.Background(), b)
 		answer := answered{Question: c.Question, Seq: a.Seq, Continue: then.command()}
 		if a.Work != "" {
@@ -404,13 +399,14 @@ func (c *answerCommand) Run(p *program) error {
 	})
 }
 
+func (c *answerCommand) decision(p *program, text string) steer.Decision {
+	return steer.Decision{What: steer.Answer, Question: c.Question, Text: text, Actor: p.actor(c.Actor)}
+}
+
 // about returns the question for the editor. It fails if the question cannot be answered.
 func (c *answerCommand) about(p *program) (about string, err error) {
 	err = p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
-		b.Engine.View(func(s *rules.State) {
-			err = rules.Decide(s, time.Now(), rules.AnswerQuestion{Question: c.Question, Answer: "text", Actor: p.actor(c.Actor)}).Err
-		})
-		if err != nil {
+		if err := c.decision(p, "").Refused(b); err != nil {
 			return err
 		}
 		list, err := questions.List(ctx, b, false)

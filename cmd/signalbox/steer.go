@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/steer"
 )
 
 // steerFlags are the flags and arguments of the commands that give words to agents.
@@ -20,15 +19,22 @@ type steerFlags struct {
 	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
-// order asks for the text and gives the order. decide returns the order as a command of the rules.
-func (f *steerFlags) order(p *program, name, what string, decide func(id, text string) rules.Command, do func(context.Context, *box.Box, rules.Command) error) error {
-	if err := p.operatorOnly(name); err != nil {
+// decide asks for the text and carries out the decision. name is what the text is called, and done returns what the answer means.
+func (f *steerFlags) decide(p *program, what rules.OrderKind, name string, done func(*box.Box, rules.Answer) string) error {
+	if err := p.operatorOnly(string(what)); err != nil {
 		return err
 	}
-	text, err := p.requireText(f.Text, wantedText{name: what, missing: what + " is missing", usage: fmt.Sprintf("signalbox %s %s TEXT", name, f.Task),
+	decision := steer.Decision{What: what, Actor: p.actor(f.Actor)}
+	text, err := p.requireText(f.Text, wantedText{name: name, missing: name + " is missing", usage: fmt.Sprintf("signalbox %s %s TEXT", what, f.Task),
 		about: func() (about string, err error) {
 			err = p.withReadOnlyBox(f.boxFlag, func(ctx context.Context, b *box.Box) error {
-				about, err = describeForEditor(ctx, b, f.Task, p.projectRoot(f.boxFlag, b.Dir), func(id string) rules.Command { return decide(id, "text") })
+				if decision.Work, err = findWork(b, f.Task); err != nil {
+					return err
+				}
+				if err := decision.Refused(b); err != nil {
+					return err
+				}
+				about, err = render.AboutTask(ctx, b, p.projectRoot(f.boxFlag, b.Dir), decision.Work)
 				return err
 			})
 			return about, err
@@ -36,58 +42,18 @@ func (f *steerFlags) order(p *program, name, what string, decide func(id, text s
 	if err != nil {
 		return err
 	}
-	ctx := context.Background()
-	return p.withBox(ctx, f.boxFlag, func(b *box.Box) error {
-		id, err := findWork(b, f.Task)
-		if err != nil {
-			return err
+	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
+		decision.Work, decision.Text = id, text
+		return decision.Do(ctx, b)
+	}
+	return p.doWorkIn(f.boxFlag, f.Task, do, func(b *box.Box, a rules.Answer) error {
+		then := p.sequelOf(context.Background(), b)
+		if f.JSON {
+			return p.printJSON(ordered{Order: what, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
 		}
-		return do(ctx, b, decide(id, text))
-	})
-}
-
-// describeForEditor returns what is known about a task. It fails if the order would be refused.
-func describeForEditor(ctx context.Context, b *box.Box, task, root string, order func(id string) rules.Command) (string, error) {
-	id, err := findWork(b, task)
-	if err != nil {
-		return "", err
-	}
-	b.Engine.View(func(s *rules.State) { err = rules.Decide(s, time.Now(), order(id)).Err })
-	if err != nil {
-		return "", err
-	}
-	return render.AboutTask(ctx, b, root, id)
-}
-
-// print prints the answer to an order.
-func (f *steerFlags) print(ctx context.Context, p *program, b *box.Box, order rules.OrderKind, a rules.Answer, done string) error {
-	then := p.sequelOf(ctx, b)
-	if f.JSON {
-		return p.printJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
-	}
-	fmt.Fprintf(p.out, "%s: %s%s\n", f.Task, done, render.StillWaits(f.Task, a))
-	then.note(p)
-	return nil // run reports a write error
-}
-
-// The orders that give words to agents, as JSON answers name them.
-const (
-	orderReject rules.OrderKind = "reject"
-	orderRework rules.OrderKind = "rework"
-	orderTell   rules.OrderKind = "tell"
-)
-
-// rework sends the task back.
-func (f *steerFlags) rework(p *program, order rules.OrderKind, what string) error {
-	decide := func(id, text string) rules.Command {
-		return rules.Rework{Work: id, Text: text, Actor: p.actor(f.Actor), Reject: order == orderReject}
-	}
-	return f.order(p, string(order), what, decide, func(ctx context.Context, b *box.Box, c rules.Command) error {
-		a, err := crew.Rework(ctx, b, c.(rules.Rework))
-		if err != nil {
-			return err
-		}
-		return f.print(ctx, p, b, order, a, render.SentBack(b, a))
+		fmt.Fprintf(p.out, "%s: %s%s\n", f.Task, done(b, a), render.StillWaits(f.Task, a))
+		then.note(p)
+		return nil // run reports a write error
 	})
 }
 
@@ -105,7 +71,9 @@ Examples:
     signalbox reject T3`
 }
 
-func (c *rejectCommand) Run(p *program) error { return c.rework(p, orderReject, "the reason") }
+func (c *rejectCommand) Run(p *program) error {
+	return c.decide(p, steer.Reject, "the reason", render.SentBack)
+}
 
 type reworkCommand struct{ steerFlags }
 
@@ -122,7 +90,7 @@ Examples:
 }
 
 func (c *reworkCommand) Run(p *program) error {
-	return c.rework(p, orderRework, "what you want")
+	return c.decide(p, steer.Rework, "what you want", render.SentBack)
 }
 
 type tellCommand struct{ steerFlags }
@@ -139,12 +107,5 @@ Examples:
 }
 
 func (c *tellCommand) Run(p *program) error {
-	decide := func(id, text string) rules.Command { return rules.Tell{Work: id, Text: text, Actor: p.actor(c.Actor)} }
-	return c.order(p, string(orderTell), "the message", decide, func(ctx context.Context, b *box.Box, command rules.Command) error {
-		a, err := crew.Tell(ctx, b, command.(rules.Tell))
-		if err != nil {
-			return err
-		}
-		return c.print(ctx, p, b, orderTell, a, render.Told(b, a))
-	})
+	return c.decide(p, steer.Tell, "the message", render.Told)
 }

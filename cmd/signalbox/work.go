@@ -104,18 +104,13 @@ func (p *program) order(f boxFlag, command rules.Command, show func(rules.Answer
 
 // orderWork executes a command about the work item that the user named.
 func (p *program) orderWork(f boxFlag, name string, build func(id string) rules.Command, show func(rules.Answer) error) error {
-	return p.orderWorkIn(f, name, build, func(_ *box.Box, a rules.Answer) error { return show(a) })
-}
-
-// orderWorkIn is orderWork for answers that need the box.
-func (p *program) orderWorkIn(f boxFlag, name string, build func(id string) rules.Command, show func(*box.Box, rules.Answer) error) error {
 	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
 		return b.Engine.Do(ctx, build(id))
 	}
-	return p.doWorkIn(f, name, do, show)
+	return p.doWorkIn(f, name, do, func(_ *box.Box, a rules.Answer) error { return show(a) })
 }
 
-// doWorkIn is orderWorkIn for orders that need the box.
+// doWorkIn is orderWork for orders and answers that need the box.
 func (p *program) doWorkIn(f boxFlag, name string, do func(context.Context, *box.Box, string) (rules.Answer, error), show func(*box.Box, rules.Answer) error) error {
 	ctx := context.Background()
 	return p.withBox(ctx, f, func(b *box.Box) error {

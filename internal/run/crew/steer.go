@@ -1,7 +1,6 @@
 package crew
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -12,41 +11,6 @@ import (
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
 )
-
-// Rework sends work back to its author with what the human wants. It stores a long text, so leave Body out.
-func Rework(ctx context.Context, b *box.Box, c rules.Rework) (answer rules.Answer, err error) {
-	if c.Body, err = storeText(ctx, b, c.Text); err != nil {
-		return answer, err
-	}
-	return b.Engine.Do(ctx, c)
-}
-
-// Tell gives words of the human to the next agent on a work item, or to the one at work if it listens. It stores a long text, so leave Body
-// out.
-func Tell(ctx context.Context, b *box.Box, c rules.Tell) (answer rules.Answer, err error) {
-	if c.Body, err = storeText(ctx, b, c.Text); err != nil {
-		return answer, err
-	}
-	return b.Engine.Do(ctx, c)
-}
-
-// Retry restarts a task. It stores a long note, so leave Body out.
-func Retry(ctx context.Context, b *box.Box, c rules.Order) (answer rules.Answer, err error) {
-	c.What = rules.OrderRetry
-	if c.Body, err = storeText(ctx, b, c.Note); err != nil {
-		return answer, err
-	}
-	return b.Engine.Do(ctx, c)
-}
-
-// storeText stores a text of the human that is too long for an event, and returns its digest.
-func storeText(ctx context.Context, b *box.Box, text string) (signalbox.Hash, error) {
-	blob, _ := rules.LongText(text)
-	if blob == nil {
-		return signalbox.Hash{}, nil
-	}
-	return b.Engine.PutBlob(ctx, bytes.NewReader(blob))
-}
 
 // Listens reports whether an agent that works on a work item in a role reads messages while it works.
 func Listens(b *box.Box, role signalbox.Role, work string) bool {

@@ -7,6 +7,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/run/steer"
 	"signalbox/internal/run/stored"
 )
 
@@ -72,12 +73,12 @@ on developer T1 attempt 2:
 `})
 	r := s.begin()
 	s.awaitCheckpoint("T1")
-	if _, err := Retry(t.Context(), s.box, rules.Order{Work: "T1", From: signalbox.PhaseReview, Note: "look at the error paths", Actor: "me"}); err != nil {
+	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1", From: signalbox.PhaseReview, Note: "look at the error paths", Actor: "me"}).Do(t.Context(), s.box); err != nil {
 		t.Fatal(err)
 	}
 	s.until("the critic reports", func() bool { return len(all[rules.ProgressReported](s, "T1")) > 1 })
 	long := "begin with the tests\n" + strings.Repeat("and with the others. ", 300)
-	if _, err := Retry(t.Context(), s.box, rules.Order{Work: "T1", From: signalbox.PhaseImplementation, Note: long, Actor: "me"}); err != nil {
+	if _, err := (steer.Decision{What: rules.OrderRetry, Work: "T1", From: signalbox.PhaseImplementation, Note: long, Actor: "me"}).Do(t.Context(), s.box); err != nil {
 		t.Fatal(err)
 	}
 	r.end()
@@ -193,10 +194,10 @@ func TestLongWordsInPrompt(t *testing.T) {
 	long := strings.Repeat("a long line of the human\n", 500) + "and its end"
 	for _, order := range []func() (rules.Answer, error){
 		func() (rules.Answer, error) {
-			return Rework(t.Context(), s.box, rules.Rework{Work: "T1", Text: long, Actor: "me"})
+			return steer.Decision{What: steer.Rework, Work: "T1", Text: long, Actor: "me"}.Do(t.Context(), s.box)
 		},
 		func() (rules.Answer, error) {
-			return Tell(t.Context(), s.box, rules.Tell{Work: "T1", Text: long, Actor: "me"})
+			return steer.Decision{What: steer.Tell, Work: "T1", Text: long, Actor: "me"}.Do(t.Context(), s.box)
 		},
 	} {
 		if _, err := order(); err != nil {

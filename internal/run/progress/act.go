@@ -1,11 +1,11 @@
 package progress
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/run/steer"
 	"signalbox/internal/text"
 )
 
@@ -33,28 +34,10 @@ type (
 	}
 )
 
-// command returns the command of the rules for a decision.
-func (s *screen) command(d decision) rules.Command {
-	switch d.action {
-	case actAnswer:
-		return rules.AnswerQuestion{Question: d.question, Answer: d.text, Actor: s.o.Actor}
-	case actApprove:
-		return rules.Order{What: rules.OrderApprove, Work: d.work, Commit: d.commit, Actor: s.o.Actor}
-	case actReject, actRework:
-		return rules.Rework{Work: d.work, Text: d.text, Actor: s.o.Actor, Reject: d.action == actReject}
-	case actTell:
-		return rules.Tell{Work: d.work, Text: d.text, Actor: s.o.Actor}
-	}
-	return rules.Order{What: rules.OrderResume, Work: d.work, Actor: s.o.Actor}
-}
-
 // refused returns why a decision would be refused whatever its text is, nil if it would not.
-func (s *screen) refused(d decision) (err error) {
-	if d.text == "" {
-		d.text = "text"
-	}
-	s.b.Engine.View(func(state *rules.State) { err = rules.Decide(state, time.Now(), s.command(d)).Err })
-	return err
+func (s *screen) refused(d decision) error {
+	d.Actor = s.o.Actor
+	return steer.Decision(d).Refused(s.b)
 }
 
 // carryOut carries out a decision, as the commands of signalbox do.
@@ -66,33 +49,22 @@ func (s *screen) carryOut(d decision) tea.Cmd {
 }
 
 func (s *screen) do(ctx context.Context, d decision) (said string, err error) {
-	var a rules.Answer
-	about := d.work
-	switch c := s.command(d).(type) {
-	case rules.Rework:
-		if a, err = crew.Rework(ctx, s.b, c); err == nil {
-			said = render.SentBack(s.b, a) + render.StillWaits(d.work, a)
-		}
-	case rules.Tell:
-		if a, err = crew.Tell(ctx, s.b, c); err == nil {
-			said = render.Told(s.b, a) + render.StillWaits(d.work, a)
-		}
-	case rules.AnswerQuestion:
-		if a, err = s.b.Engine.Do(ctx, c); err == nil {
-			return render.Answered(d.question, a), nil
-		}
-	case rules.Order:
-		if a, err = s.b.Engine.Do(ctx, c); err == nil {
-			said = render.Ordered(c.What, a) + render.StillWaits(d.work, a)
-		}
-	}
+	d.Actor = s.o.Actor
+	a, err := steer.Decision(d).Do(ctx, s.b)
 	if err != nil {
 		return "", err
 	}
-	if about == "" {
-		about = "the run"
+	switch d.What {
+	case steer.Answer:
+		return render.Answered(d.Question, a), nil
+	case steer.Reject, steer.Rework:
+		said = render.SentBack(s.b, a)
+	case steer.Tell:
+		said = render.Told(s.b, a)
+	default:
+		said = render.Ordered(d.What, a)
 	}
-	return about + ": " + said, nil
+	return cmp.Or(d.Work, "the run") + ": " + said + render.StillWaits(d.Work, a), nil
 }
 
 // prepare finds what the user should know before a decision.
@@ -104,20 +76,20 @@ func (s *screen) prepare(d decision) tea.Cmd {
 }
 
 func (s *screen) about(ctx context.Context, d decision) (about, commit string, err error) {
-	switch d.action {
-	case actAnswer:
+	switch d.What {
+	case steer.Answer:
 		list, err := questions.List(ctx, s.b, false)
 		if err != nil {
 			return "", "", err
 		}
 		for i := range list {
-			if list[i].ID == d.question {
+			if list[i].ID == d.Question {
 				return render.AboutQuestion(&list[i]), "", nil
 			}
 		}
-		return "", "", errors.New(d.question + " is not open any more")
-	case actApprove:
-		change, err := crew.ChangeOf(ctx, s.b, s.o.Root, d.work)
+		return "", "", errors.New(d.Question + " is not open any more")
+	case rules.OrderApprove:
+		change, err := crew.ChangeOf(ctx, s.b, s.o.Root, d.Work)
 		if err != nil {
 			return "", "", fmt.Errorf("what the commit changes is not known: %w", err)
 		}
@@ -134,6 +106,6 @@ func (s *screen) about(ctx context.Context, d decision) (about, commit string, e
 		}
 		return strings.Join(lines, "\n"), change.Commit, nil
 	}
-	about, err = render.AboutTask(ctx, s.b, s.o.Root, d.work)
+	about, err = render.AboutTask(ctx, s.b, s.o.Root, d.Work)
 	return about, "", err
 }

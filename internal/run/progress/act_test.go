@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/steer"
 )
 
 // hostileWords is what an agent could write to take over a terminal.
@@ -198,7 +199,7 @@ func TestWrittenTextIsKept(t *testing.T) {
 	o.types("x")
 	o.shows("┃ twox")
 	o.types("esc")
-	if o.drafts[decision{action: actAnswer, work: "T1", question: "Q-1"}.draft()] != "twox" {
+	if o.drafts[decision{What: steer.Answer, Work: "T1", Question: "Q-1"}.draft()] != "twox" {
 		t.Errorf("%q", o.drafts)
 	}
 }
@@ -237,7 +238,7 @@ func TestApproveNeedsTheChange(t *testing.T) {
 func TestApproveAnotherCommit(t *testing.T) {
 	o := operate(t)
 	o.types("tab", "a")
-	o.form.commit = "c9"
+	o.form.Commit = "c9"
 	o.types("y")
 	o.shows("approve the merge of T2", "not c9")
 	if len(o.view.questions) != 2 {

@@ -8,46 +8,30 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/show"
+	"signalbox/internal/run/steer"
 )
 
-// action is something that the user can decide on a screen.
-type action int
-
-const (
-	actAnswer action = iota
-	actApprove
-	actReject
-	actRework
-	actTell
-	actResume
-)
-
-// decision is what the user decides.
-type decision struct {
-	action
-	work     string // "" is the whole run
-	question string // that is answered
-	text     string
-	commit   string // that is approved
-}
+// decision is what the user decides on a screen.
+type decision steer.Decision
 
 // draft is the key under which an unfinished text for the decision is kept.
-func (d decision) draft() string { return fmt.Sprint(int(d.action), d.work, "/", d.question) }
+func (d decision) draft() string { return fmt.Sprint(d.What, " ", d.Work, "/", d.Question) }
 
 // title says what the user decides.
 func (d decision) title() string {
-	switch d.action {
-	case actAnswer:
-		return "answer " + d.question
-	case actApprove:
-		return "approve the merge of " + d.work
-	case actReject:
-		return "reject the merge of " + d.work
-	case actRework:
-		return "send " + d.work + " back: what do you want?"
+	switch d.What {
+	case steer.Answer:
+		return "answer " + d.Question
+	case rules.OrderApprove:
+		return "approve the merge of " + d.Work
+	case steer.Reject:
+		return "reject the merge of " + d.Work
+	case steer.Rework:
+		return "send " + d.Work + " back: what do you want?"
 	}
-	return "tell the next agent of " + d.work
+	return "tell the next agent of " + d.Work
 }
 
 // form is where the user writes a text, or looks at what is to be approved.
@@ -67,7 +51,7 @@ func newForm(d decision, draft string) *form {
 }
 
 // writes reports whether the user writes a text.
-func (f *form) writes() bool { return f.action != actApprove }
+func (f *form) writes() bool { return f.What != rules.OrderApprove }
 
 // formHead is the number of lines above what a form shows.
 const formHead = 2

@@ -7,9 +7,11 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/show"
+	"signalbox/internal/run/steer"
 )
 
 const (
@@ -273,11 +275,11 @@ func (m *screenModel) act(key, work string) tea.Cmd {
 	case "a":
 		return m.actOnTarget(work)
 	case "x":
-		return m.openForm(decision{action: actReject, work: work})
+		return m.openForm(decision{What: steer.Reject, Work: work})
 	case "r":
-		return m.openForm(decision{action: actRework, work: work})
+		return m.openForm(decision{What: steer.Rework, Work: work})
 	case "t":
-		return m.openForm(decision{action: actTell, work: work})
+		return m.openForm(decision{What: steer.Tell, Work: work})
 	case "p":
 		return m.resume(work)
 	}
@@ -295,18 +297,18 @@ func (m *screenModel) actOnTarget(work string) tea.Cmd {
 	}
 	q := m.view.questions[at]
 	if q.id == "" {
-		return m.openForm(decision{action: actApprove, work: q.work})
+		return m.openForm(decision{What: rules.OrderApprove, Work: q.work})
 	}
-	return m.openForm(decision{action: actAnswer, work: q.work, question: q.id})
+	return m.openForm(decision{What: steer.Answer, Work: q.work, Question: q.id})
 }
 
 // resume ends the pause of the run, or of a task.
 func (m *screenModel) resume(work string) tea.Cmd {
 	switch i := slices.IndexFunc(m.view.lanes, func(l lane) bool { return l.id == work && l.is == inspect.Paused }); {
 	case m.view.paused:
-		return m.screen.carryOut(decision{action: actResume})
+		return m.screen.carryOut(decision{What: rules.OrderResume})
 	case i >= 0:
-		return m.screen.carryOut(decision{action: actResume, work: work})
+		return m.screen.carryOut(decision{What: rules.OrderResume, Work: work})
 	}
 	return nil
 }
@@ -423,7 +425,7 @@ func (m *screenModel) pressPane(key string) tea.Cmd {
 
 // openForm opens a form for a decision.
 func (m *screenModel) openForm(d decision) tea.Cmd {
-	if d.work == "" && d.question == "" {
+	if d.Work == "" && d.Question == "" {
 		return nil
 	}
 	if err := m.screen.refused(d); err != nil { // before anything is written
@@ -455,7 +457,7 @@ func (m *screenModel) inform(msg aboutMsg) {
 		f.about, f.known, f.failed = nil, true, explained(msg.err)
 		return
 	}
-	f.about, f.known, f.commit = msg.lines, true, msg.commit
+	f.about, f.known, f.Commit = msg.lines, true, msg.commit
 }
 
 // pressForm handles a key in a form.
@@ -475,7 +477,7 @@ func (m *screenModel) pressForm(key string, msg tea.KeyPressMsg) tea.Cmd {
 		return nil
 	case f.writes() && key == "ctrl+d":
 		d := f.decision
-		d.text = f.field.value()
+		d.Text = f.field.value()
 		f.sending, f.failed = true, ""
 		return m.screen.carryOut(d)
 	case f.writes():
@@ -483,7 +485,7 @@ func (m *screenModel) pressForm(key string, msg tea.KeyPressMsg) tea.Cmd {
 		f.field.press(msg, fieldWidth(m.width))
 		return nil
 	}
-	switch work := f.work; key {
+	switch work := f.Work; key {
 	case "y":
 		if len(f.about) == 0 {
 			return nil
@@ -491,7 +493,7 @@ func (m *screenModel) pressForm(key string, msg tea.KeyPressMsg) tea.Cmd {
 		f.sending, f.failed = true, ""
 		return m.screen.carryOut(f.decision)
 	case "x":
-		return m.openForm(decision{action: actReject, work: work})
+		return m.openForm(decision{What: steer.Reject, Work: work})
 	case "d":
 		m.closeForm()
 		return m.openPane(work, paneDiff)

@@ -5,7 +5,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/steer"
 	"signalbox/internal/serve/access"
 )
 
@@ -63,44 +63,28 @@ type ordered struct {
 	Seq    uint64 `json:"seq,omitempty"`
 }
 
-func orderedFrom(a rules.Answer, err error) (ordered, error) {
-	return ordered{Work: a.Work, Phase: a.Phase, Commit: a.Commit, Repeated: a.Repeated, Paused: a.Paused, Seq: a.Seq}, err
-}
-
 // addOrders adds what the human decides.
 func (a *API) addOrders() {
 	const group = "decide"
 	add(a, operation{method: http.MethodPost, path: "/questions/{question}/answer", name: "answerQuestion", group: group, scope: access.Answer, summary: "Answers a question."},
 		func(c call, in answerInput) (answered, error) {
-			answer, err := a.box.Engine.Do(c.ctx, rules.AnswerQuestion{Question: in.Question, Answer: in.Answer, Actor: c.actor()})
+			answer, err := steer.Decision{What: steer.Answer, Question: in.Question, Text: in.Answer, Actor: c.actor()}.Do(c.ctx, a.box)
 			return answered{in.Question, answer.Work, answer.Paused, answer.Seq}, err
 		})
 	add(a, operation{method: http.MethodPost, path: "/work/{task}/approve", name: "approveWork", group: group, scope: access.Answer, summary: "Approves the merge of a task."}, a.approve)
 	for _, o := range []struct {
-		name, path, summary string
-		reject              bool
+		what    rules.OrderKind
+		summary string
 	}{
-		{"rejectWork", "/work/{task}/reject", "Rejects the merge of a task that waits for approval, with the reason.", true},
-		{"reworkWork", "/work/{task}/rework", "Sends a task back to the developer with what you want.", false},
+		{steer.Reject, "Rejects the merge of a task that waits for approval, with the reason."},
+		{steer.Rework, "Sends a task back to the developer with what you want."},
+		{steer.Tell, "Gives words to the next agent that works on a task, or to the one at work if it listens."},
 	} {
-		add(a, operation{method: http.MethodPost, path: o.path, name: o.name, group: group, scope: access.Answer, summary: o.summary},
+		add(a, operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what), name: string(o.what) + "Work", group: group, scope: access.Answer, summary: o.summary},
 			func(c call, in wordsInput) (ordered, error) {
-				w, err := a.find(c, in.Task)
-				if err != nil {
-					return ordered{}, err
-				}
-				return orderedFrom(crew.Rework(c.ctx, a.box, rules.Rework{Work: w.ID, Text: in.Text, Actor: c.actor(), Reject: o.reject}))
+				return a.decide(c, in.Task, steer.Decision{What: o.what, Text: in.Text})
 			})
 	}
-	add(a, operation{method: http.MethodPost, path: "/work/{task}/tell", name: "tellWork", group: group, scope: access.Answer,
-		summary: "Gives words to the next agent that works on a task, or to the one at work if it listens."},
-		func(c call, in wordsInput) (ordered, error) {
-			w, err := a.find(c, in.Task)
-			if err != nil {
-				return ordered{}, err
-			}
-			return orderedFrom(crew.Tell(c.ctx, a.box, rules.Tell{Work: w.ID, Text: in.Text, Actor: c.actor()}))
-		})
 	for _, o := range []struct {
 		what          rules.OrderKind
 		ofTask, ofRun string
@@ -112,7 +96,7 @@ func (a *API) addOrders() {
 	} {
 		add(a, operation{method: http.MethodPost, path: "/run/" + string(o.what), name: string(o.what) + "Run", group: group, scope: access.Operate, summary: o.ofRun},
 			func(c call, in runOrderInput) (ordered, error) {
-				return a.order(c, rules.Order{What: o.what, Reason: in.Reason, Actor: c.actor()})
+				return a.do(c, steer.Decision{What: o.what, Reason: in.Reason})
 			})
 		ofTask := operation{method: http.MethodPost, path: "/work/{task}/" + string(o.what), name: string(o.what) + "Work", group: group, scope: access.Operate, summary: o.ofTask}
 		if o.what == rules.OrderRetry {
@@ -120,39 +104,33 @@ func (a *API) addOrders() {
 			continue
 		}
 		add(a, ofTask, func(c call, in orderInput) (ordered, error) {
-			w, err := a.find(c, in.Task)
-			if err != nil {
-				return ordered{}, err
-			}
-			return a.order(c, rules.Order{What: o.what, Work: w.ID, Reason: in.Reason, Actor: c.actor()})
+			return a.decide(c, in.Task, steer.Decision{What: o.what, Reason: in.Reason})
 		})
 	}
 }
 
-// retry restarts a task.
-func (a *API) retry(c call, in retryInput) (ordered, error) {
-	w, err := a.find(c, in.Task)
+// decide carries out what the caller decided about a task.
+func (a *API) decide(c call, task string, d steer.Decision) (ordered, error) {
+	w, err := a.find(c, task)
 	if err != nil {
 		return ordered{}, err
 	}
-	return orderedFrom(crew.Retry(c.ctx, a.box, rules.Order{Work: w.ID, Reason: in.Reason, Actor: c.actor(), From: in.From, Note: in.Note}))
+	d.Work = w.ID
+	return a.do(c, d)
 }
 
-// order carries out an order, in several steps if it has more events than fit into one append.
-func (a *API) order(c call, o rules.Order) (ordered, error) {
-	for {
-		answer, err := a.box.Engine.Do(c.ctx, o)
-		if err != nil || !answer.Again {
-			return orderedFrom(answer, err)
-		}
-	}
+// do carries out what the caller decided.
+func (a *API) do(c call, d steer.Decision) (ordered, error) {
+	d.Actor = c.actor()
+	answer, err := d.Do(c.ctx, a.box)
+	return ordered{Work: answer.Work, Phase: answer.Phase, Commit: answer.Commit, Repeated: answer.Repeated, Paused: answer.Paused, Seq: answer.Seq}, err
+}
+
+func (a *API) retry(c call, in retryInput) (ordered, error) {
+	return a.decide(c, in.Task, steer.Decision{What: rules.OrderRetry, Reason: in.Reason, From: in.From, Note: in.Note})
 }
 
 // approve approves a merge. A caller that names the commit approves nothing else, even if the task changes at the same moment.
 func (a *API) approve(c call, in approveInput) (ordered, error) {
-	w, err := a.find(c, in.Task)
-	if err != nil {
-		return ordered{}, err
-	}
-	return orderedFrom(a.box.Engine.Do(c.ctx, rules.Order{What: rules.OrderApprove, Work: w.ID, Reason: in.Reason, Actor: c.actor(), Commit: in.Commit}))
+	return a.decide(c, in.Task, steer.Decision{What: rules.OrderApprove, Reason: in.Reason, Commit: in.Commit})
 }

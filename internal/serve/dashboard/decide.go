@@ -6,13 +6,19 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/steer"
 	"signalbox/internal/serve/access"
 )
 
-func (d *Dashboard) answer(r *http.Request, caller access.Caller) error {
-	_, err := d.box.Engine.Do(r.Context(), rules.AnswerQuestion{Question: r.PathValue("question"), Answer: posted(r, "text"), Actor: caller.Name})
+// do carries out what the caller decided.
+func (d *Dashboard) do(r *http.Request, caller access.Caller, decision steer.Decision) error {
+	decision.Actor = caller.Name
+	_, err := decision.Do(r.Context(), d.box)
 	return err
+}
+
+func (d *Dashboard) answer(r *http.Request, caller access.Caller) error {
+	return d.do(r, caller, steer.Decision{What: steer.Answer, Question: r.PathValue("question"), Text: posted(r, "text")})
 }
 
 // posted returns a text field of a form. Browsers send line ends as CR LF.
@@ -30,8 +36,7 @@ func (d *Dashboard) approve(r *http.Request, caller access.Caller) error {
 	if commit == "" {
 		return usage("the form does not name a commit")
 	}
-	_, err = d.box.Engine.Do(r.Context(), rules.Order{What: rules.OrderApprove, Work: w.ID, Actor: caller.Name, Commit: commit})
-	return err
+	return d.do(r, caller, steer.Decision{What: rules.OrderApprove, Work: w.ID, Commit: commit})
 }
 
 // rework sends a task back with words, and with the comments on lines of its diff.
@@ -40,9 +45,11 @@ func (d *Dashboard) rework(r *http.Request, caller access.Caller) error {
 	if err != nil {
 		return err
 	}
-	reject := strings.HasSuffix(r.URL.Path, "/reject")
-	_, err = crew.Rework(r.Context(), d.box, rules.Rework{Work: w.ID, Text: withComments(posted(r, "text"), r.PostForm["comment"]), Actor: caller.Name, Reject: reject})
-	return err
+	what := steer.Rework
+	if strings.HasSuffix(r.URL.Path, "/reject") {
+		what = steer.Reject
+	}
+	return d.do(r, caller, steer.Decision{What: what, Work: w.ID, Text: withComments(posted(r, "text"), r.PostForm["comment"])})
 }
 
 // withComments adds comments on lines to a text. Each is "file:line: text".
@@ -64,8 +71,7 @@ func (d *Dashboard) tell(r *http.Request, caller access.Caller) error {
 	if err != nil {
 		return err
 	}
-	_, err = crew.Tell(r.Context(), d.box, rules.Tell{Work: w.ID, Text: posted(r, "text"), Actor: caller.Name})
-	return err
+	return d.do(r, caller, steer.Decision{What: steer.Tell, Work: w.ID, Text: posted(r, "text")})
 }
 
 // order carries out an order about a task. A retry may name a phase, and has words for the next agent.
@@ -74,14 +80,14 @@ func (d *Dashboard) order(r *http.Request, caller access.Caller) error {
 	if err != nil {
 		return err
 	}
-	what := rules.OrderKind(r.PostForm.Get("what"))
-	if what == rules.OrderApprove {
-		return usage("approve has a form of its own")
+	decision := steer.Decision{What: rules.OrderKind(r.PostForm.Get("what")), Work: w.ID}
+	switch decision.What {
+	case rules.OrderApprove, steer.Answer, steer.Reject, steer.Rework, steer.Tell:
+		return usage("%s has a form of its own", decision.What)
+	case rules.OrderRetry:
+		decision.From, decision.Note = signalbox.Phase(r.PostForm.Get("from")), posted(r, "text")
+	default:
+		decision.Reason = posted(r, "text")
 	}
-	if what == rules.OrderRetry {
-		_, err = crew.Retry(r.Context(), d.box, rules.Order{Work: w.ID, From: signalbox.Phase(r.PostForm.Get("from")), Note: posted(r, "text"), Actor: caller.Name})
-		return err
-	}
-	_, err = d.box.Engine.Do(r.Context(), rules.Order{What: what, Work: w.ID, Reason: posted(r, "text"), Actor: caller.Name})
-	return err
+	return d.do(r, caller, decision)
 }
