@@ -15,10 +15,12 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/oracle/doctor"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/forecast"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
 )
@@ -183,28 +185,28 @@ func (c *runCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 	settings := b.Config
 	host := contain.ThisHost()
 	faults := map[string]error{}
-	for _, fault := range crew.AgentFaults(doctor.WithoutServers(settings), rules.DispatchRoles()) {
+	for _, fault := range agent.Faults(doctor.WithoutServers(settings), rules.DispatchRoles()) {
 		if faults[fault.Name] = fault.Err; fault.Needed {
 			miss(fault.Err)
 		} else {
 			f.Notes = append(f.Notes, fmt.Sprintf("agent %s cannot be started: %v", fault.Name, fault.Err))
 		}
 	}
-	for _, name := range crew.AgentNames(settings) {
+	for _, name := range agent.Names(settings) {
 		err := faults[name]
 		if fix := host.MissingLogin(settings.AgentNamed(name)); fix != "" && err == nil {
 			miss(&signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("no login of agent %s was found", name), Hint: fix})
 		}
 	}
-	if project, err := crew.LocateProject(ctx, settings, root); err == nil { // otherwise it was reported
-		notes, err := crew.CheckSandboxes(settings, project, b.Dir, process.Support())
+	if in, err := project.Locate(ctx, settings, root); err == nil { // otherwise it was reported
+		notes, err := in.CheckSandboxes(settings, b.Dir, process.Support())
 		miss(err)
 		for _, note := range notes {
 			f.Notes = append(f.Notes, "the sandbox is incomplete: "+note)
 		}
 	}
 	if settings.Keyed || c.Keyed {
-		miss(crew.CheckKeyed(settings, rules.DispatchRoles()))
+		miss(agent.CheckKeyed(settings, rules.DispatchRoles()))
 	}
 	for _, role := range config.AgentRoles() {
 		if settings.RoleOf(role).Prompt != "" {

@@ -17,10 +17,12 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/notify"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/publish"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/traces"
@@ -136,7 +138,7 @@ type run struct {
 	dir      string // of the box
 	root     string // of the project; "" means that prepare finds it
 	settings *config.Config
-	project  crew.Project
+	project  project.Project
 	plan     *plan.Plan
 }
 
@@ -162,19 +164,19 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	if r.plan, err = plan.Parse(r.name, r.text, &plan.Options{Drafts: settings.Analyst()}); err != nil {
 		return p.planError(err)
 	}
-	if r.project, err = crew.FindProject(ctx, settings, r.root, dir); err == nil {
-		err = crew.CheckAgents(settings, rules.DispatchRoles())
+	if r.project, err = project.Find(ctx, settings, r.root, dir); err == nil {
+		err = agent.CheckRoles(settings, rules.DispatchRoles())
 	}
 	var missing []string
 	if err == nil {
-		missing, err = crew.CheckSandboxes(settings, r.project, dir, process.Support())
+		missing, err = r.project.CheckSandboxes(settings, dir, process.Support())
 	}
 	if err == nil && (settings.Keyed || r.options.Keyed) {
-		err = crew.CheckKeyed(settings, rules.DispatchRoles())
+		err = agent.CheckKeyed(settings, rules.DispatchRoles())
 	}
 	if err != nil {
 		if create { // leave nothing behind
-			os.RemoveAll(filepath.Join(dir, crew.TreesFolder))
+			os.RemoveAll(filepath.Join(dir, project.TreesFolder))
 			os.Remove(dir)
 		}
 		return err
@@ -301,7 +303,7 @@ func sharedName(s *rules.State, plan string) string {
 
 // job is the work of a crew, and how it is shown.
 type job struct {
-	project    crew.Project
+	project    project.Project
 	display    progress.Options
 	crew       crew.Options
 	background []func(context.Context, *box.Box)
@@ -412,8 +414,8 @@ type reports struct {
 	undelivered   []notify.Failure
 }
 
-func (p *program) newReports(b *box.Box, project crew.Project) (r *reports, err error) {
-	name, log := filepath.Base(project.Root), p.boxOptions().Log
+func (p *program) newReports(b *box.Box, in project.Project) (r *reports, err error) {
+	name, log := filepath.Base(in.Root), p.boxOptions().Log
 	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.getenv, Environ: process.Environ(), Log: log})}
 	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: currentBuild().Version, Getenv: p.getenv, Log: log}); err != nil {
 		return nil, err

@@ -11,8 +11,9 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/project"
 	"signalbox/internal/sandbox"
 )
 
@@ -65,18 +66,18 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	project := crew.Project{Root: root}
+	in := project.Project{Root: root}
 	if !settings.Workspace.Shared() {
-		if project, err = crew.FindProject(context.Background(), settings, root, dir); err != nil {
+		if in, err = project.Find(context.Background(), settings, root, dir); err != nil {
 			return err
 		}
 	}
-	site, err := crew.SiteOf(settings, project, dir)
+	site, err := in.Site(settings, dir)
 	if err != nil {
 		return err
 	}
 	answer := explained{Support: process.Support()}
-	if answer.Programs, err = c.programs(site, project, answer.Support); err != nil {
+	if answer.Programs, err = c.programs(site, in, answer.Support); err != nil {
 		return err
 	}
 	if c.JSON {
@@ -93,18 +94,11 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 	return nil
 }
 
-// exampleTask is the task that programs are explained for.
-const exampleTask = "T1"
-
 // programs explains the agents, checks and setup commands that the arguments name.
-func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project, s sandbox.Support) (all []contain.Explanation, err error) {
+func (c *sandboxExplainCommand) programs(site contain.Site, in project.Project, s sandbox.Support) (all []contain.Explanation, err error) {
 	settings := site.Config
-	dir := project.Root
-	if project.Repo != nil {
-		dir = filepath.Join(site.Box, crew.TreesFolder, exampleTask)
-	}
 	if c.Kind != "check" && c.Kind != "setup" {
-		names := crew.AgentNames(settings)
+		names := agent.Names(settings)
 		if c.Kind != "" {
 			if _, configured := settings.Agents[c.Kind]; !configured && !slices.Contains(config.Presets(), c.Kind) {
 				return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no agent '%s'", c.Kind), Hint: "use one of: " + strings.Join(names, ", ")}
@@ -112,7 +106,7 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 			names = []string{c.Kind}
 		}
 		for _, name := range names {
-			e, err := crew.ExplainAgent(site, name, exampleTask, dir, s)
+			e, err := in.ExplainAgent(site, name, s)
 			if err != nil {
 				return nil, err
 			}
@@ -133,14 +127,14 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 		found = true
 		for _, e := range settings.Environments {
 			if len(check.Environments) == 0 || slices.Contains(check.Environments, e.Name) {
-				all = append(all, crew.ExplainCheck(site, check, e, exampleTask, dir, s))
+				all = append(all, in.ExplainCheck(site, check, e, s))
 			}
 		}
 	}
 	for _, setup := range settings.Setup {
 		if c.Kind != "check" && (c.Name == "" || setup.Name == c.Name) {
 			found = true
-			all = append(all, crew.ExplainSetup(site, setup, exampleTask, dir, s))
+			all = append(all, in.ExplainSetup(site, setup, s))
 		}
 	}
 	if c.Name != "" && !found {

@@ -10,8 +10,10 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/progress"
+	"signalbox/internal/run/project"
 	"signalbox/internal/team"
 )
 
@@ -65,17 +67,17 @@ func (c *workerCommand) Run(p *program) error {
 	}
 	return withOpened(ctx, p, c.boxFlag, box.Open, o, func(b *box.Box) error {
 		p.noteShared(shared)
-		project, err := crew.FindProject(ctx, b.Config, p.projectRoot(c.boxFlag, b.Dir), b.Dir)
+		in, err := project.Find(ctx, b.Config, p.projectRoot(c.boxFlag, b.Dir), b.Dir)
 		if err != nil {
 			return err
 		}
-		missing, err := crew.CheckSandboxes(b.Config, project, b.Dir, process.Support())
+		missing, err := in.CheckSandboxes(b.Config, b.Dir, process.Support())
 		if err != nil {
 			return err
 		}
 		p.warnSandbox(missing)
 		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
-		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Slots: c.Slots, Stay: true, Team: shared}, nil})
+		return p.work(ctx, stop, b, job{in, display, crew.Options{Roles: roles, Slots: c.Slots, Stay: true, Team: shared}, nil})
 	})
 }
 
@@ -89,5 +91,5 @@ func (c *workerCommand) checkAgents(ctx context.Context, p *program, roles []sig
 	if err != nil {
 		return err
 	}
-	return crew.CheckAgents(settings, roles)
+	return agent.CheckRoles(settings, roles)
 }

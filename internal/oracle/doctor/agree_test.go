@@ -7,7 +7,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 )
 
 // doctor has a problem with an agent exactly if a run would not start because of it. An agent that others take over from is a warning.
@@ -42,7 +42,7 @@ func TestDoctorAgreesWithRun(t *testing.T) {
 				t.Errorf("%+v", checks)
 			}
 			problem := slices.ContainsFunc(checks, func(check box.Check) bool { return check.Health == box.Problem })
-			if err := crew.CheckAgents(c, rules.DispatchRoles()); (err != nil) != problem {
+			if err := agent.CheckRoles(c, rules.DispatchRoles()); (err != nil) != problem {
 				t.Errorf("a run says %v, doctor %+v", err, checks)
 			}
 		})

@@ -27,8 +27,10 @@ import (
 	"signalbox/internal/oracle/model"
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/project"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
@@ -95,13 +97,13 @@ func Commands(c *config.Config) []box.AgentCommand {
 // refuseAgents makes the checks of the agents agree with what a run does: an agent that cannot be started is a problem if a run would refuse to
 // start, and only a warning if another agent takes over from it.
 func refuseAgents(c *config.Config, checks []box.Check) {
-	faults := crew.AgentFaults(WithoutServers(c), rules.DispatchRoles())
+	faults := agent.Faults(WithoutServers(c), rules.DispatchRoles())
 	for i := range checks {
 		name, isAgent := strings.CutPrefix(checks[i].Name, "agent ")
 		if !isAgent {
 			continue
 		}
-		at := slices.IndexFunc(faults, func(f crew.AgentFault) bool { return f.Name == name })
+		at := slices.IndexFunc(faults, func(f agent.Fault) bool { return f.Name == name })
 		if at < 0 {
 			continue
 		}
@@ -122,9 +124,9 @@ func refuseAgents(c *config.Config, checks []box.Check) {
 		}
 		a := r.agent
 		a.BaseURL = ""
-		command, err := crew.CommandOf(a)
+		command, err := agent.CommandOf(a)
 		if err == nil {
-			err = crew.CheckKey(r.name, command)
+			err = agent.CheckKey(r.name, command)
 		}
 		if err != nil {
 			checks[i].Health = box.Problem
@@ -164,7 +166,7 @@ func logins(c *config.Config, host contain.Host, checks []box.Check) (found []bo
 // exist.
 func sandboxes(ctx context.Context, c *config.Config, root, dir string, support sandbox.Support) []box.Check {
 	check := box.Check{Name: "sandbox", Health: box.Healthy}
-	missing, err := crew.CheckSandboxes(c, locateProject(ctx, c, root), dir, support)
+	missing, err := locateProject(ctx, c, root).CheckSandboxes(c, dir, support)
 	mode, off := c.Sandbox.Mode, withoutSandbox(c)
 	switch {
 	case err != nil:
@@ -196,15 +198,15 @@ func sandboxes(ctx context.Context, c *config.Config, root, dir string, support 
 }
 
 // locateProject returns the project as a run would see it. Without a repository, which box.Doctor reports, it is only a folder.
-func locateProject(ctx context.Context, c *config.Config, root string) crew.Project {
-	project, err := crew.LocateProject(ctx, c, root)
+func locateProject(ctx context.Context, c *config.Config, root string) project.Project {
+	found, err := project.Locate(ctx, c, root)
 	if err == nil {
-		return project
+		return found
 	}
 	if abs, err := filepath.Abs(root); err == nil {
 		root = abs
 	}
-	return crew.Project{Root: root}
+	return project.Project{Root: root}
 }
 
 // withoutSandbox returns the agents, checks and setup commands whose sandbox is off.

@@ -14,7 +14,6 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -50,7 +49,7 @@ func Probe(ctx context.Context, c *config.Config, checks []box.Check) []box.Chec
 // probe asks one agent.
 func probe(ctx context.Context, r roleAgent) box.Check {
 	check := box.Check{Name: "probe " + r.name, Health: box.Problem}
-	command, err := crew.CommandOf(r.agent)
+	command, err := agent.CommandOf(r.agent)
 	if err != nil {
 		return withError(check, err)
 	}

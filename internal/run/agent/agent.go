@@ -1,5 +1,5 @@
-// Package agent builds the command lines of agent programs: their arguments, how they get their prompt, and their environment.
-// It also keeps the register of running agents, so that the agents of a killed process can be found and ended. It starts no
+// Package agent builds the command lines of agent programs: their arguments, how they get their prompt, and their environment,
+// for known programs and for the agents of a configuration. It also keeps the register of running agents, so that the agents of a killed process can be found and ended. It starts no
 // programs; package process does.
 package agent
 

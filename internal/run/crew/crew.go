@@ -27,7 +27,7 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/forge"
-	"signalbox/internal/run/workspace"
+	"signalbox/internal/run/project"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/team"
 )
@@ -134,7 +134,7 @@ type ToolUse struct {
 // Crew carries out work of a box in one process.
 type Crew struct {
 	box     *box.Box
-	project Project
+	project project.Project
 	branch  string // the base branch, "" if there is none
 	owner   *agent.Owner
 	site    contain.Site
@@ -183,59 +183,15 @@ type Outcome struct {
 // TeamVariable is the environment variable with the folder of the team's configuration that a run uses, for its agents that are trees.
 const TeamVariable = "SIGNALBOX_TEAM"
 
-// TreesFolder is the folder in a box that contains the worktrees of its tasks.
-const TreesFolder = "trees"
-
-// Project is what the agents work on.
-type Project struct {
-	// Root is the project's folder.
-	Root string
-	// Repo has a worktree for each task; nil means that all agents work in Root.
-	Repo *workspace.Repo
-}
-
 // defaultActor is recorded for what a crew does on its own.
 const defaultActor = "crew"
 
-// FindProject returns the project in a folder, as the configuration says: a git repository with a worktree for each task, or one shared
-// folder. dir is the box's folder.
-func FindProject(ctx context.Context, c *config.Config, root, dir string) (Project, error) {
-	root, err := filepath.Abs(root)
-	if err != nil {
-		return Project{}, err
-	}
-	if c.Workspace.Shared() {
-		return Project{Root: root}, nil
-	}
-	repo, err := workspace.Find(ctx, root, filepath.Join(dir, TreesFolder))
-	if err == nil && c.Deliver.Target != "" {
-		err = repo.UseBase(ctx, c.Deliver.Target)
-	}
-	if err != nil {
-		return Project{}, err
-	}
-	return Project{Root: root, Repo: repo}, nil
-}
-
-// LocateProject returns the project in a folder, only to tell what its programs may do. Unlike FindProject it changes nothing.
-func LocateProject(ctx context.Context, c *config.Config, root string) (Project, error) {
-	root, err := filepath.Abs(root)
-	if err != nil || c.Workspace.Shared() {
-		return Project{Root: root}, err
-	}
-	repo, err := workspace.Locate(ctx, root)
-	if err != nil {
-		return Project{}, err
-	}
-	return Project{Root: root, Repo: repo}, nil
-}
-
-// New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
-func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}, requestWaits: map[string]requestWait{}}
-	if project.Repo != nil {
-		c.branch = project.Repo.Base
-		project.Repo.Warn = c.warnOnce
+// New returns a crew for a box and its project. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
+func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*Crew, error) {
+	c := &Crew{box: b, project: in, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}, requestWaits: map[string]requestWait{}}
+	if in.Repo != nil {
+		c.branch = in.Repo.Base
+		in.Repo.Warn = c.warnOnce
 	}
 	if opts != nil {
 		c.opts = *opts
@@ -256,7 +212,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		return nil, err
 	}
 	var err error
-	if c.site, err = SiteOf(b.Config, project, b.Dir); err != nil {
+	if c.site, err = in.Site(b.Config, b.Dir); err != nil {
 		return nil, err
 	}
 	c.site.Cache.Copy = c.opts.copies
@@ -265,7 +221,7 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		c.machine = machineName(b.Config)
 	}
 	if c.keyed() {
-		if err := CheckKeyed(b.Config, c.opts.Roles); err != nil {
+		if err := agent.CheckKeyed(b.Config, c.opts.Roles); err != nil {
 			return nil, err
 		}
 	}

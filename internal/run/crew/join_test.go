@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/pgserver"
 )
@@ -76,11 +77,11 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.box.Close()
-	repo, err := workspace.Find(t.Context(), dir, filepath.Join(joined.Box, TreesFolder))
+	repo, err := workspace.Find(t.Context(), dir, filepath.Join(joined.Box, project.TreesFolder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.project = Project{Root: dir, Repo: repo}
+	m.project = project.Project{Root: dir, Repo: repo}
 	m.load(task("T1") + task("T2"))
 	m.run()
 	if err := m.box.SignAndPublish(t.Context()); !errors.Is(err, box.ErrNoKey) {

@@ -2,13 +2,9 @@ package crew
 
 import (
 	"crypto/rand"
-	"fmt"
-	"slices"
 	"strings"
 
 	"signalbox"
-	"signalbox/internal/config"
-	"signalbox/internal/run/agent"
 )
 
 // A key shows that a signal is from the agent, and not from a file or a program whose output the agent repeats. Each turn has its own,
@@ -31,49 +27,6 @@ func (c *Crew) newKey() string {
 }
 
 func (c *Crew) keyed() bool { return c.opts.Keyed || c.box.Config.Keyed }
-
-// CheckKeyed returns the error of CheckKey for the first agent of the roles that has one.
-func CheckKeyed(c *config.Config, roles []signalbox.Role) error {
-	check := func(role signalbox.Role, expert string) error {
-		for _, name := range c.AgentsFor(role, expert) {
-			command, err := CommandOf(c.AgentNamed(name))
-			if err == nil {
-				err = CheckKey(name, command)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for _, role := range roles {
-		if role == signalbox.RoleCI || role == signalbox.RoleMerger {
-			continue
-		}
-		if err := check(role, ""); err != nil {
-			return err
-		}
-	}
-	if !slices.Contains(roles, signalbox.RoleExpert) {
-		return nil
-	}
-	for _, e := range c.Experts {
-		if err := check(signalbox.RoleExpert, e.Name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// CheckKey reports that an agent cannot have a key, because other processes can read its prompt while it runs.
-func CheckKey(name string, command agent.Command) error {
-	if command.Delivery() == agent.DeliverStdin {
-		return nil
-	}
-	return &signalbox.Error{Code: signalbox.CodeUsage,
-		Err:  fmt.Errorf("agent %s cannot have a key: its prompt is passed by %s, which other processes can read", name, command.Delivery()),
-		Hint: "pass the prompt on standard input, or do not use keys"}
-}
 
 // hideKey replaces the key in a text by keyPlaceholder.
 func hideKey(text, key string) string {

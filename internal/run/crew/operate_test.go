@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,10 +11,10 @@ import (
 	"testing"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agent"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -284,52 +282,15 @@ on developer T1:
 	}
 }
 
-// CheckAgents finds a missing program before anything is started.
-func TestCheckAgents(t *testing.T) {
+// CheckRoles finds a missing program before anything is started.
+func TestCheckRoles(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {agent: missing}}\n"})
-	err := CheckAgents(s.box.Config, rules.DispatchRoles())
+	err := agent.CheckRoles(s.box.Config, rules.DispatchRoles())
 	if err == nil || !strings.Contains(err.Error(), "no-such-program-anywhere") {
 		t.Errorf("error %v", err)
 	}
-	if err := CheckAgents(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleMerger}); err != nil {
+	if err := agent.CheckRoles(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleMerger}); err != nil {
 		t.Errorf("error %v", err)
-	}
-}
-
-// A command of the user's own does not get the variable with which Claude Code bypasses permissions for root, so it could not start.
-func TestCheckCommandOfClaudeAsRoot(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "claude"), nil, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("PATH", dir)
-	t.Setenv("IS_SANDBOX", "")
-	t.Setenv("CLAUDE_CODE_BUBBLEWRAP", "")
-	own := config.Agent{Command: []string{"claude", "--dangerously-skip-permissions"}, Prompt: "stdin"}
-	for _, tt := range []struct {
-		agent   config.Agent
-		mode    string
-		refused bool
-	}{
-		{config.Agent{Preset: "claude"}, "enforce", false},
-		{config.Agent{Preset: "claude"}, "warn", true},
-		{own, "enforce", true},
-		{config.Agent{Command: own.Command, Prompt: own.Prompt, Env: map[string]string{"IS_SANDBOX": "1"}}, "enforce", false},
-	} {
-		c, err := config.Parse([]byte("sandbox: " + tt.mode + "\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		command, err := CommandOf(tt.agent)
-		if err == nil {
-			err = CheckCommand(c, tt.agent, command)
-		}
-		if (err != nil) != tt.refused || err != nil && !strings.Contains(err.Error(), "as root") {
-			t.Errorf("%+v, sandbox %s: %v", tt.agent, tt.mode, err)
-		}
 	}
 }
 

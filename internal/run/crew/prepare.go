@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -275,7 +276,7 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 		due := contain.Setup{Config: setup, Work: s.work, Homes: w.homes, Session: session, Dir: w.dir, Ports: s.crew.portsOf(w.dir)}
 		if w.homes == nil {
 			due.Author = &contain.Agent{Name: s.agentName(), Role: string(s.role), Work: s.work}
-			if session != exampleSession { // which is not started, and so not finished
+			if session != project.ExampleSession { // which is not started, and so not finished
 				due.Author.Cache = s.crew.useCache()
 			}
 		}
@@ -314,7 +315,7 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 	case err != nil:
 		report.Cause = err.Error() + ", which setup commands must not do"
 	case !r.Passed:
-		report.Cause = setupCause(w, setup, command, contained(command, workspace.Environment{}, exampleSession), r)
+		report.Cause = setupCause(w, setup, command, contained(command, workspace.Environment{}, project.ExampleSession), r)
 	}
 	if report.Ran.Output, err = s.put(r.Output); err != nil {
 		return nil, err
@@ -392,13 +393,13 @@ func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree
 
 // DiagnoseSetup returns what the setup commands of a project need and do not find, without running them. dir is the folder of the box,
 // and files are those of the project that a new worktree has. Only the first command is sure to find no other files.
-func DiagnoseSetup(c *config.Config, project Project, dir string, files fs.FS) (missing []MissingForCheck, err error) {
-	site, err := SiteOf(c, project, dir)
+func DiagnoseSetup(c *config.Config, in project.Project, dir string, files fs.FS) (missing []MissingForCheck, err error) {
+	site, err := in.Site(c, dir)
 	if err != nil {
 		return nil, err
 	}
 	for i, setup := range c.Setup {
-		p := site.Setup(contain.Setup{Config: setup, Work: exampleWork, Session: exampleSession, Dir: exampleFolder(site, project)})
+		p := site.Setup(contain.Setup{Config: setup, Work: project.ExampleWork, Session: project.ExampleSession, Dir: in.ExampleFolder(site)})
 		for _, cause := range workspace.Diagnose(files, workspace.Check{Name: setup.Name, Command: setup.Command}, workspace.Environment{}, p) {
 			if cause.File && (i > 0 || len(c.Copy) > 0) {
 				continue // the commands before it may create it

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/prompts"
 	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
@@ -27,7 +28,7 @@ func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role,
 	if err := c.checkRole(role, work); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.Dir, TreesFolder, work)
+	dir := filepath.Join(b.Dir, project.TreesFolder, work)
 	if b.Config.Workspace.Shared() {
 		dir = filepath.Dir(b.Dir)
 	} else if !role.IsAuthor() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -355,7 +356,8 @@ func TestConfiguredTempFolder(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), script: "on developer T1:\n    run env > T1.env\n    signal READY_FOR_REVIEW: {task}\n"})
 	other := filepath.Join(s.dir, "other")
 	own := s.box.Config.Agents["player"]
-	own.Env = mergeEnv(own.Env, map[string]string{"TMPDIR": other})
+	own.Env = map[string]string{"TMPDIR": other}
+	maps.Copy(own.Env, s.box.Config.Agents["player"].Env)
 	s.box.Config.Agents["player"] = own
 	s.run()
 	if env := s.variables("T1.env"); env["TMPDIR"] != other {

@@ -28,6 +28,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 )
 
@@ -147,7 +148,7 @@ type stage struct {
 	dir     string // contains everything
 	root    string // the project
 	box     *box.Box
-	project Project
+	project project.Project
 	log     *lockedBuffer
 }
 
@@ -188,7 +189,7 @@ func setUp(t *testing.T, sc scene) *stage {
 		s.write(filepath.Join("project", name), text)
 	}
 	s.write(filepath.Join("project", box.FolderName, config.FileName), s.settings())
-	s.project = Project{Root: s.root}
+	s.project = project.Project{Root: s.root}
 	opts := &box.Options{KeyFile: filepath.Join(dir, "key")}
 	if _, err := box.Init(t.Context(), filepath.Join(s.root, box.FolderName), "me", opts); err != nil {
 		t.Fatal(err)

@@ -2,30 +2,12 @@ package crew
 
 import (
 	"context"
-	"slices"
 
-	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
 )
-
-// Listens reports whether an agent that works on a work item in a role reads messages while it works.
-func Listens(b *box.Box, role signalbox.Role, work string) bool {
-	expert, name := "", ""
-	b.Engine.View(func(s *rules.State) {
-		if w, known := s.Work(work); known && w.Task != nil {
-			expert, name = w.Task.Expert, w.Task.Agent
-		}
-	})
-	if name == "" { // none works on it
-		name = b.Config.AgentsFor(role, expert)[0]
-	}
-	command, err := CommandOf(b.Config.AgentNamed(name))
-	return err == nil && command.Interactive && slices.Contains(config.AgentRoles(), role)
-}
 
 // Change is what a work item changes: the commit that was checked, relative to the base.
 type Change struct {

@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/questions"
 )
@@ -98,38 +95,5 @@ on developer T1:
 	}
 	if got := s.git("ls-files", ".claude"); got != ".claude/settings.json" {
 		t.Error("it was not merged")
-	}
-}
-
-// An agent that judges ignores settings of the project, if its program can. The human's arguments come after that, and an author's program has neither.
-func TestJudgesIgnoreTheProject(t *testing.T) {
-	for preset, want := range map[string]string{
-		"claude": "--model {model} --setting-sources user --strict-mcp-config --mine",
-		"codex":  `-m {model} -c projects={"{workspace}"={trust_level="untrusted"}} -c project_doc_max_bytes=0 --mine -`,
-		"gemini": "--skip-trust -m {model} --mine", "opencode": "-m {model} --dir {workspace} --mine",
-	} {
-		a := config.Agent{Preset: preset, Args: []string{"--mine"}}
-		author, err := CommandOf(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, role := range config.AgentRoles() {
-			command, err := commandFor(role, a)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if role.IsAuthor() {
-				if diff := cmp.Diff(author, command); diff != "" || strings.HasSuffix(strings.Join(command.Argv, " "), want) == (preset != "gemini") {
-					t.Errorf("%s as %s: %q\n%s", preset, role, command.Argv, diff)
-				}
-				continue
-			}
-			if got := strings.Join(command.Argv, " "); !strings.HasSuffix(got, want) {
-				t.Errorf("%s as %s: %s", preset, role, got)
-			}
-			if preset == "opencode" && command.Env["OPENCODE_DISABLE_PROJECT_CONFIG"] != "1" {
-				t.Errorf("%s as %s: %v", preset, role, command.Env)
-			}
-		}
 	}
 }

@@ -72,7 +72,7 @@ type turn struct {
 func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
 	name := s.agentName()
 	configured := s.crew.box.Config.AgentNamed(name)
-	command, err := commandFor(s.role, configured)
+	command, err := agent.CommandFor(s.role, configured)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}

@@ -101,39 +101,6 @@ limits: {reviews: 9, file_wait: 1m}
 	}
 }
 
-func TestCommandOf(t *testing.T) {
-	commandOf := func(a config.Agent) agent.Command {
-		command, err := CommandOf(a)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return command
-	}
-	codex := commandOf(config.Agent{Preset: "codex", Args: []string{"--oss"}, Env: map[string]string{"A": "1"}})
-	if n := len(codex.Argv); codex.Argv[n-1] != "-" || codex.Argv[n-2] != "--oss" || codex.Env["A"] != "1" {
-		t.Errorf("codex: %+v", codex)
-	}
-	claude := commandOf(config.Agent{Preset: "claude", Args: []string{"--max-turns", "3"}})
-	if n := len(claude.Argv); claude.Argv[n-1] != "3" || claude.Linger == 0 {
-		t.Errorf("claude: %+v", claude)
-	}
-	if _, kept := claude.Env["CLAUDECODE"]; !kept {
-		t.Errorf("the environment of the preset is lost: %v", claude.Env)
-	}
-	tree := commandOf(config.Agent{Tree: "/a.lua"})
-	if diff := cmp.Diff([]string{"agent", "--tree", "/a.lua", "--model", "{model}"}, tree.Argv[1:]); diff != "" {
-		t.Errorf("a tree (-want +got):\n%s", diff)
-	}
-	armed := commandOf(config.Agent{Tree: "/a.lua", Tools: []string{"write", "files__*"}})
-	if diff := cmp.Diff([]string{"--tools", "write,files__*"}, armed.Argv[len(tree.Argv):]); diff != "" {
-		t.Errorf("a tree with tools (-want +got):\n%s", diff)
-	}
-	again, _ := agent.Preset("claude")
-	if diff := cmp.Diff(again, commandOf(config.Agent{Preset: "claude"}), cmp.Comparer(func(a, b map[string]string) bool { return len(a) == len(b) })); diff != "" {
-		t.Errorf("CommandOf changed the preset:\n%s", diff)
-	}
-}
-
 func TestParseRateLimit(t *testing.T) {
 	now := time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,9 +14,10 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/project"
 	"signalbox/internal/sandbox"
 )
 
@@ -77,7 +77,7 @@ func (d *Dashboard) crew(ctx context.Context, _ *http.Request) (view, error) {
 				page.Roles = append(page.Roles, roleSlots{Role: r.Role, Slots: r.Slots})
 			}
 		}
-		page.Agents = agentStates(crew.AgentNames(d.box.Config), s.Agents(), now)
+		page.Agents = agentStates(agent.Names(d.box.Config), s.Agents(), now)
 	})
 	for _, t := range st.Tasks {
 		if t.Worker == nil {
@@ -218,23 +218,19 @@ func (r *machineReader) look(ctx context.Context, d *Dashboard) (machine, error)
 	}
 	m := machine{support: process.Support()}
 	m.System, m.Layers, m.Why = m.support.System, m.support.String(), m.support.Why
-	project, err := crew.LocateProject(ctx, d.box.Config, d.opts.Root)
+	in, err := project.Locate(ctx, d.box.Config, d.opts.Root)
 	if err != nil {
 		if ctx.Err() == nil { // otherwise the client has left
 			d.opts.Log.Warn("what agents may do here is not known", "error", err)
 		}
 		return m, ctx.Err()
 	}
-	site, err := crew.SiteOf(d.box.Config, project, d.box.Dir)
+	site, err := in.Site(d.box.Config, d.box.Dir)
 	if err != nil {
 		return m, err
 	}
-	dir := project.Root
-	if project.Repo != nil {
-		dir = filepath.Join(site.Box, crew.TreesFolder, "T1")
-	}
-	for _, name := range crew.AgentNames(d.box.Config) {
-		explained, err := crew.ExplainAgent(site, name, "T1", dir, m.support)
+	for _, name := range agent.Names(d.box.Config) {
+		explained, err := in.ExplainAgent(site, name, m.support)
 		if err != nil {
 			return m, err
 		}

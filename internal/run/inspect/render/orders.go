@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/stored"
@@ -98,7 +100,7 @@ func SentBack(b *box.Box, a rules.Answer) string {
 
 // Told says who gets a message.
 func Told(b *box.Box, a rules.Answer) string {
-	if a.Lease != nil && crew.Listens(b, a.Lease.Role, a.Work) {
+	if a.Lease != nil && listens(b, a.Lease.Role, a.Work) {
 		return fmt.Sprintf("the %s gets it now, or else the next agent in its prompt", a.Lease.Role)
 	}
 	return "the next agent gets it in its prompt"
@@ -132,4 +134,19 @@ func Answered(question string, a rules.Answer) string {
 		subject = "the role " + string(a.Role)
 	}
 	return fmt.Sprintf("answered %s; %s %s", question, subject, then)
+}
+
+// listens reports whether an agent that works on a work item in a role reads messages while it works.
+func listens(b *box.Box, role signalbox.Role, work string) bool {
+	expert, name := "", ""
+	b.Engine.View(func(s *rules.State) {
+		if w, known := s.Work(work); known && w.Task != nil {
+			expert, name = w.Task.Expert, w.Task.Agent
+		}
+	})
+	if name == "" { // none works on it
+		name = b.Config.AgentsFor(role, expert)[0]
+	}
+	command, err := agent.CommandOf(b.Config.AgentNamed(name))
+	return err == nil && command.Interactive && slices.Contains(config.AgentRoles(), role)
 }
