@@ -434,7 +434,7 @@ func (r *reports) start(ctx context.Context, background *sync.WaitGroup, c *crew
 }
 
 // showOutcome prints how the work ended.
-func (p *program) showOutcome(b *box.Box, asJSON bool, outcome crew.Outcome, started time.Time, interrupted bool) {
+func (p *program) showOutcome(b *box.Box, asJSON bool, outcome rules.Status, started time.Time, interrupted bool) {
 	if asJSON {
 		progress.OutcomeJSON(p.out, b, outcome, interrupted)
 		return
@@ -465,7 +465,7 @@ func (p *program) warnUndelivered(failures []notify.Failure) {
 // unknownWidth is the number of columns that is assumed for a terminal whose width is not known.
 const unknownWidth = 80
 
-func outcomeError(o crew.Outcome, interrupted bool) error {
+func outcomeError(o rules.Status, interrupted bool) error {
 	switch {
 	case o.Standing == rules.StandingComplete:
 		return nil

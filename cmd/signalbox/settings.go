@@ -10,7 +10,6 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/team"
 )
 
@@ -130,7 +129,7 @@ func (p *program) ownSettings(ctx context.Context, root, dir string) (*config.Co
 // change, and the box's own.
 func (p *program) settingsOfRun() (*config.Config, error) {
 	dir := p.getenv(boxVariable)
-	copied := p.getenv(crew.TeamVariable)
+	copied := p.getenv(team.Variable)
 	if copied == "" {
 		return config.Load(dir)
 	}

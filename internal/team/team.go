@@ -197,3 +197,7 @@ func (s *Shared) ModifiedNote() string {
 	}
 	return fmt.Sprintf("uncommitted changes to %s are not used; commit them, or put them in .signalbox/%s", strings.Join(s.Modified, ", "), config.FileName)
 }
+
+// Variable is the environment variable with the folder of the configuration that a run uses, for its
+// agents that are trees.
+const Variable = "SIGNALBOX_TEAM"

@@ -248,11 +248,7 @@ func (s *session) runChecks(ctx context.Context, dir string, homes *contain.Home
 		Register: func(name string, id process.ID) (func(), error) {
 			return func() { s.crew.owner.Remove(name) }, s.crew.owner.Add(name, id)
 		},
-		Each: func(r workspace.CheckResult) {
-			if s.crew.opts.Live != nil {
-				s.crew.opts.Live(Activity{s.work, s.id, s.role, fmt.Sprintf("%s: %s", r.Check, passOrFail(r.Passed))})
-			}
-		},
+		Each: func(r workspace.CheckResult) { s.live(fmt.Sprintf("%s: %s", r.Check, passOrFail(r.Passed))) },
 	})
 	if ctx.Err() != nil && leftBy(err) == nil {
 		return nil, body, context.Cause(ctx)

@@ -55,10 +55,10 @@ type Options struct {
 	// Team is the team's configuration, to say when it changes on the base branch. Nil means that it is not known.
 	Team *team.Shared
 	// Live receives what agents write, as they write it; nil discards it. It must return quickly and may be called concurrently.
-	Live func(Activity)
+	Live func(agent.Activity)
 	// Tools receives the calls of tools, as agents report them, and their results; nil discards them. It must return quickly and may be called
 	// concurrently.
-	Tools func(ToolUse)
+	Tools func(agent.ToolUse)
 	// Log receives diagnostics; nil discards them.
 	Log *slog.Logger
 
@@ -109,28 +109,6 @@ func defaultDelays() *delays {
 		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
 
-// Activity is something that an agent just did. It is not recorded in the ledger.
-type Activity struct {
-	Work, Session string
-	Role          signalbox.Role
-	// Text is one line that the agent wrote. It may contain anything: escape it before printing. Empty means that what the agent did
-	// before is over.
-	Text string
-}
-
-// ToolUse is the call of a tool, or its result. It is not recorded in the ledger.
-type ToolUse struct {
-	Work, Session string
-	// Tool is the name of the tool, in a call.
-	Tool string
-	// Call identifies the call, "" if the program does not report that.
-	Call string
-	// Result is set for a result, and Failed if it is that of a tool that failed.
-	Result, Failed bool
-	// Took is how long the tool ran, in a result, if the program reports it.
-	Took time.Duration
-}
-
 // Crew carries out work of a box in one process.
 type Crew struct {
 	box     *box.Box
@@ -174,14 +152,6 @@ type Crew struct {
 	plansMu sync.Mutex
 	plans   map[string]loadedPlan // for prompts, by id; guarded by plansMu
 }
-
-// Outcome is how a run ended.
-type Outcome struct {
-	rules.Status
-}
-
-// TeamVariable is the environment variable with the folder of the team's configuration that a run uses, for its agents that are trees.
-const TeamVariable = "SIGNALBOX_TEAM"
 
 // defaultActor is recorded for what a crew does on its own.
 const defaultActor = "crew"
@@ -269,7 +239,7 @@ func (c *Crew) Close() error {
 
 // Run works until the plan is complete or stuck, or ctx is done. In the latter case it ends its agents, releases their work, and
 // returns the error of ctx. With Options.Stay it works until ctx is done.
-func (c *Crew) Run(ctx context.Context) (Outcome, error) {
+func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 	following, stop := context.WithCancelCause(ctx)
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
@@ -299,11 +269,11 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 }
 
 // dispatchLoop starts sessions until there is nothing left to do.
-func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
+func (c *Crew) dispatchLoop(ctx context.Context) (rules.Status, error) {
 	for {
 		seen := c.box.Engine.Tail().Seq
 		if err := c.dispatch(ctx); err != nil {
-			return Outcome{}, err
+			return rules.Status{}, err
 		}
 		c.updateSessions()
 		c.watchPeers(ctx)
@@ -325,7 +295,7 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 }
 
 // isFinished reports whether Run can return. busy reports whether a session is running.
-func (c *Crew) isFinished(o Outcome, busy bool) bool {
+func (c *Crew) isFinished(o rules.Status, busy bool) bool {
 	if c.opts.Stay || busy {
 		return false
 	}
@@ -346,10 +316,10 @@ func (c *Crew) isBusy() bool {
 }
 
 // status returns the outcome so far, and when the next timer of the rules fires.
-func (c *Crew) status() (o Outcome, wake time.Time) {
+func (c *Crew) status() (o rules.Status, wake time.Time) {
 	now := time.Now()
 	c.box.Engine.View(func(s *rules.State) {
-		o.Status = s.Status(now)
+		o = s.Status(now)
 		wake, _ = s.NextWake(now)
 	})
 	return o, wake

@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agent"
 )
 
 // An interactive program is asked for a checkpoint, and then for its signal, without a restart.
@@ -272,7 +273,7 @@ func TestLive(t *testing.T) {
 		plan:     task("T1"),
 		settings: "checks:\n  - {name: unit, command: 'true'}\n",
 		script:   "on developer T1:\n    say I think about it.\n    signal READY_FOR_REVIEW: {task}\n",
-		options: Options{Live: func(a Activity) {
+		options: Options{Live: func(a agent.Activity) {
 			shown.Write([]byte(a.Work + " " + string(a.Role) + " " + a.Text + "\n"))
 		}},
 	})
@@ -289,7 +290,7 @@ func TestLiveSetup(t *testing.T) {
 		git:      true,
 		plan:     task("T1"),
 		settings: "setup:\n  - {name: tools, command: 'true'}\n",
-		options: Options{Live: func(a Activity) {
+		options: Options{Live: func(a agent.Activity) {
 			if a.Role == signalbox.RoleDeveloper {
 				shown.Write([]byte(a.Text + "\n"))
 			}
@@ -316,7 +317,7 @@ func TestLiveObjects(t *testing.T) {
 		{signalbox.FormatPlain, []string{"{a", "b\n"}, "{a|b"},
 	} {
 		var shown []string
-		crew := &Crew{opts: Options{Live: func(a Activity) { shown = append(shown, a.Text) }, delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
+		crew := &Crew{opts: Options{Live: func(a agent.Activity) { shown = append(shown, a.Text) }, delays: defaultDelays()}, box: &box.Box{Ledger: &box.Ledger{Dir: t.TempDir()}}}
 		h, err := newListener(&session{crew: crew}, test.format, false, "")
 		if err != nil {
 			t.Fatal(err)

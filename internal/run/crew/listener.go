@@ -16,7 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/lazy"
-	"signalbox/internal/run/contain"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -70,12 +70,6 @@ type listener struct {
 	checkpointed, turnEnded, mustPark, used chan struct{} // capacity 1 each
 }
 
-// LiveTranscript returns the file that has the output of the running turn of a session, for people who follow it. There is none while
-// signals need a key: everyone who can read the box could read the key in it, while it still counts.
-func LiveTranscript(boxDir, session string) string {
-	return filepath.Join(boxDir, contain.TempFolder, session+".transcript") // removeTemps finds it by the name of the session
-}
-
 // createTranscript creates the file for the output of a turn. A secret one, and one whose name is still in use by somebody who reads it,
 // has no name.
 func createTranscript(name string, secret bool) (*os.File, error) {
@@ -96,7 +90,7 @@ func createTranscript(name string, secret bool) (*os.File, error) {
 }
 
 func newListener(s *session, format signalbox.Format, interactive bool, key string) (*listener, error) {
-	file, err := createTranscript(LiveTranscript(s.crew.box.Dir, s.id), key != "")
+	file, err := createTranscript(agent.LiveTranscript(s.crew.box.Dir, s.id), key != "")
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/run/agent"
 	"signalbox/transcript/agentformat"
 )
 
@@ -39,7 +40,7 @@ func (l *listener) publish(p []byte) {
 	}
 	for _, text := range texts[max(0, len(texts)-maxPublished):] {
 		if text != "" && len(text) <= maxLine {
-			opts.Live(Activity{l.session.work, l.session.id, l.session.role, hideKey(text, l.key)})
+			l.session.live(hideKey(text, l.key))
 		}
 	}
 }
@@ -50,7 +51,8 @@ func (l *listener) publishTools(objects []string) {
 		entries, _ := agentformat.ParseEntries([]byte(object))
 		for _, e := range entries {
 			if e.Kind == agentformat.EntryToolCall || e.Kind == agentformat.EntryToolResult {
-				l.session.crew.opts.Tools(ToolUse{l.session.work, l.session.id, e.Tool, e.Call, e.Kind == agentformat.EntryToolResult, e.Failed, e.Took})
+				l.session.crew.opts.Tools(agent.ToolUse{Work: l.session.work, Session: l.session.id, Tool: e.Tool, Call: e.Call,
+					Result: e.Kind == agentformat.EntryToolResult, Failed: e.Failed, Took: e.Took})
 			}
 		}
 	}

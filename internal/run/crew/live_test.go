@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 )
 
@@ -21,10 +22,10 @@ func TestLiveTranscript(t *testing.T) {
 			var mu sync.Mutex
 			read, missing := "", 0
 			s = set(t, scene{plan: task("T1"), settings: settings, script: "on developer *:\n    say I read the plan.\n    signal READY_FOR_REVIEW: {task}\n",
-				options: Options{Live: func(a Activity) { // it is called when the text is in the file
+				options: Options{Live: func(a agent.Activity) { // it is called when the text is in the file
 					mu.Lock()
 					defer mu.Unlock()
-					text, err := os.ReadFile(LiveTranscript(s.box.Dir, a.Session))
+					text, err := os.ReadFile(agent.LiveTranscript(s.box.Dir, a.Session))
 					if errors.Is(err, fs.ErrNotExist) {
 						missing++
 					}
@@ -51,7 +52,7 @@ func TestLiveTranscript(t *testing.T) {
 func TestLiveTranscriptOfAKilledCrew(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	c := &Crew{box: s.box}
-	name := LiveTranscript(s.box.Dir, "w-0123456789ab.3")
+	name := agent.LiveTranscript(s.box.Dir, "w-0123456789ab.3")
 	file, err := createTranscript(name, false)
 	if err != nil {
 		t.Fatal(err)

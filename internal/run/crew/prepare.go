@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
@@ -364,7 +365,7 @@ var aboutSetup = strings.NewReplacer("the command of the check", "the command", 
 // live shows what the session does.
 func (s *session) live(line string) {
 	if s.crew.opts.Live != nil {
-		s.crew.opts.Live(Activity{s.work, s.id, s.role, line})
+		s.crew.opts.Live(agent.Activity{Work: s.work, Session: s.id, Role: s.role, Text: line})
 	}
 }
 

@@ -347,7 +347,7 @@ type running struct {
 	crew    *Crew
 	stop    context.CancelCauseFunc
 	over    chan struct{}
-	outcome Outcome
+	outcome rules.Status
 	err     error
 }
 
@@ -426,7 +426,7 @@ func (w *textWatcher) Write(b []byte) (int, error) {
 }
 
 // end waits until the run ends.
-func (r *running) end() Outcome {
+func (r *running) end() rules.Status {
 	r.t.Helper()
 	select {
 	case <-r.over:

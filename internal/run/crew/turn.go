@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/treeruns"
 	"signalbox/internal/run/workspace"
+	"signalbox/internal/team"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -177,7 +178,7 @@ func (s *session) environment(attempt int, ws *sessionWorkspace) []string {
 		all = append(all, DiffVariable+"="+ws.diff)
 	}
 	if copied := s.crew.box.Config.Team; copied != "" {
-		all = append(all, TeamVariable+"="+copied)
+		all = append(all, team.Variable+"="+copied)
 	}
 	return all
 }

@@ -194,7 +194,7 @@ func TestIsFinished(t *testing.T) {
 		{Options{LeaveQuestions: true}, busy, rules.StandingAsking, false},
 	} {
 		c := &Crew{opts: test.opts}
-		if got := c.isFinished(Outcome{Status: rules.Status{Standing: test.standing}}, test.busy); got != test.want {
+		if got := c.isFinished(rules.Status{Standing: test.standing}, test.busy); got != test.want {
 			t.Errorf("%s, busy %v, with %+v: %v", test.standing, test.busy, test.opts, got)
 		}
 	}

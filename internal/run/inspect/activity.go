@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"signalbox/internal/lazy"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/transcript/agentformat"
 )
 
@@ -86,7 +86,7 @@ const maxLive = 64 << 10
 // ReadActivity returns what the agent of a session is doing now, "" if that is not known: it has written nothing yet, runs on another machine, or
 // its signals have a key. boxDir is the folder of the box.
 func ReadActivity(boxDir, session string) (string, error) {
-	file, err := os.Open(crew.LiveTranscript(boxDir, session))
+	file, err := os.Open(agent.LiveTranscript(boxDir, session))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

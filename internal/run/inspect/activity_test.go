@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 )
 
 func TestHearing(t *testing.T) {
@@ -102,7 +102,7 @@ func TestReadActivity(t *testing.T) {
 	if got, err := ReadActivity(dir, "w-1.1"); got != "" || err != nil {
 		t.Errorf("without output: %q, %v", got, err)
 	}
-	name := crew.LiveTranscript(dir, "w-1.1")
+	name := agent.LiveTranscript(dir, "w-1.1")
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/steer"
 )
 
@@ -341,7 +341,7 @@ func TestReadALongTranscript(t *testing.T) {
 	o := operate(t)
 	o.do(rules.AnswerQuestion{Question: "Q-1", Answer: "two", Actor: "ann"})
 	a := o.start(signalbox.RoleDeveloper)
-	name := crew.LiveTranscript(o.b.Dir, a.Session)
+	name := agent.LiveTranscript(o.b.Dir, a.Session)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		t.Fatal(err)
 	}

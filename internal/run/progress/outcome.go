@@ -13,7 +13,6 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/show"
@@ -22,7 +21,7 @@ import (
 
 // Outcome writes for people how a run ended: the state of each task, and what to do next. width is that of the terminal that w is; 0 means
 // that w is not a terminal, and that nothing is shortened.
-func Outcome(w io.Writer, b *box.Box, outcome crew.Outcome, began time.Time, width int) error {
+func Outcome(w io.Writer, b *box.Box, outcome rules.Status, began time.Time, width int) error {
 	var text strings.Builder
 	now := time.Now()
 	red, troubles, _ := questions.FindBaseTroubles(context.Background(), b) // without an answer it is left out: the failure itself is on the ledger
@@ -87,15 +86,15 @@ func withoutPlan(s *rules.State) string {
 }
 
 // statusOf returns the status at the end of a run. A run that was interrupted early has none yet; it is taken from the state.
-func statusOf(s *rules.State, outcome crew.Outcome, now time.Time) rules.Status {
+func statusOf(s *rules.State, outcome rules.Status, now time.Time) rules.Status {
 	if outcome.Standing == "" {
 		return s.Status(now)
 	}
-	return outcome.Status
+	return outcome
 }
 
 // OutcomeJSON writes how a run ended as one JSON object, after the last event of a JSON display.
-func OutcomeJSON(w io.Writer, b *box.Box, outcome crew.Outcome, interrupted bool) error {
+func OutcomeJSON(w io.Writer, b *box.Box, outcome rules.Status, interrupted bool) error {
 	var st rules.Status
 	b.Engine.View(func(s *rules.State) { st = statusOf(s, outcome, time.Now()) })
 	end := struct {

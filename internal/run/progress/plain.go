@@ -10,7 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/text"
 )
 
@@ -26,7 +26,7 @@ func newPlain(b *box.Box, o Options) *plainDisplay {
 }
 
 // Live does nothing: a log does not show what agents write.
-func (*plainDisplay) Live(crew.Activity) {}
+func (*plainDisplay) Live(agent.Activity) {}
 
 func (d *plainDisplay) Show(ctx context.Context) error {
 	if err := d.show(nil); err != nil {

@@ -14,14 +14,14 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/text"
 )
 
 // Display shows a run while it is in progress.
 type Display interface {
 	// Live receives what an agent just wrote. It returns quickly and is safe for concurrent use, also before and after Show.
-	Live(crew.Activity)
+	Live(agent.Activity)
 	// Show shows the run until ctx is done, then restores the terminal. A screen also ends when the run is being stopped. It returns ErrInterrupted if the user wants to stop
 	// the run, or the error that keeps it from showing anything. Call it once.
 	Show(ctx context.Context) error
@@ -88,7 +88,7 @@ type jsonDisplay struct {
 	from uint64
 }
 
-func (*jsonDisplay) Live(crew.Activity) {}
+func (*jsonDisplay) Live(agent.Activity) {}
 
 func (j *jsonDisplay) Show(ctx context.Context) error {
 	return j.b.Follow(ctx, j.from, func(events []signalbox.Event) error {

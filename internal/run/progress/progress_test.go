@@ -20,7 +20,6 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -275,7 +274,7 @@ func TestJSONProgressStreamsEveryEvent(t *testing.T) {
 func TestOutcomeOfARealBox(t *testing.T) {
 	b := boxWithPlan(t)
 	var words strings.Builder
-	if err := Outcome(&words, b, crew.Outcome{}, playBegins, 0); err != nil || !strings.Contains(words.String(), "guard the counter") || !strings.Contains(words.String(), "0 of 1 task done") {
+	if err := Outcome(&words, b, rules.Status{}, playBegins, 0); err != nil || !strings.Contains(words.String(), "guard the counter") || !strings.Contains(words.String(), "0 of 1 task done") {
 		t.Errorf("%q, %v", &words, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
@@ -50,7 +50,7 @@ func newScreen(b *box.Box, o Options) *screen {
 }
 
 // Live records what an agent does. The screen shows it at its next tick.
-func (s *screen) Live(a crew.Activity) {
+func (s *screen) Live(a agent.Activity) {
 	s.mu.Lock()
 	if a.Text == "" {
 		delete(s.live, a.Session)

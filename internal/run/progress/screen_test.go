@@ -16,7 +16,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 )
 
 // manyTasks is a plan of n tasks, of which the first three are at work.
@@ -319,7 +319,7 @@ func TestScreenEndsInOrder(t *testing.T) {
 	for i := range 4 {
 		agents.Go(func() {
 			for n := range 1000 {
-				s.Live(crew.Activity{Session: fmt.Sprint("s-", i), Text: fmt.Sprint(n)})
+				s.Live(agent.Activity{Session: fmt.Sprint("s-", i), Text: fmt.Sprint(n)})
 			}
 		})
 	}
@@ -394,11 +394,11 @@ func TestScreenEndsWhenTheRunIsStopped(t *testing.T) {
 // What a session did before its agent started is not shown as what the agent does.
 func TestActivityThatIsOver(t *testing.T) {
 	s := screenOn(t, boxWithPlan(t), io.Discard, nil, "")
-	s.Live(crew.Activity{Session: "s-1", Text: "setup: tools"})
+	s.Live(agent.Activity{Session: "s-1", Text: "setup: tools"})
 	if got := s.live["s-1"].Text; got != "setup: tools" {
 		t.Errorf("%q", got)
 	}
-	s.Live(crew.Activity{Session: "s-1"})
+	s.Live(agent.Activity{Session: "s-1"})
 	if got, known := s.live["s-1"]; known {
 		t.Errorf("%q", got.Text)
 	}

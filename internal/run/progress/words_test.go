@@ -10,7 +10,6 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
 )
 
@@ -161,18 +160,18 @@ func TestPreviewOfAStream(t *testing.T) {
 
 func TestOutcomeJSON(t *testing.T) {
 	b := boxWithPlan(t)
-	asking := crew.Outcome{Status: rules.Status{Standing: rules.StandingAsking, Tasks: 3, Completed: 1, Questions: []string{"Q-1"}, Approvals: []string{"T2"},
-		Reasons: []string{"T1 waits\u202e"}}}
-	complete := crew.Outcome{Status: rules.Status{Standing: rules.StandingComplete, Tasks: 3, Completed: 3}}
+	asking := rules.Status{Standing: rules.StandingAsking, Tasks: 3, Completed: 1, Questions: []string{"Q-1"}, Approvals: []string{"T2"},
+		Reasons: []string{"T1 waits\u202e"}}
+	complete := rules.Status{Standing: rules.StandingComplete, Tasks: 3, Completed: 3}
 	for _, tt := range []struct {
-		outcome     crew.Outcome
+		outcome     rules.Status
 		interrupted bool
 		want        string
 	}{
 		{asking, false, `{"run":"asking","tasks":3,"completed":1,"questions":["Q-1"],"approvals":["T2"],"reasons":["T1 waits\u202e"]}`},
 		{asking, true, `{"run":"interrupted","tasks":3,"completed":1,"questions":["Q-1"],"approvals":["T2"],"reasons":["T1 waits\u202e"]}`},
 		{complete, true, `{"run":"complete","tasks":3,"completed":3,"questions":[],"approvals":[],"reasons":[]}`},
-		{crew.Outcome{}, true, `{"run":"interrupted","tasks":1,"completed":0,"questions":[],"approvals":[],"reasons":[]}`},
+		{rules.Status{}, true, `{"run":"interrupted","tasks":1,"completed":0,"questions":[],"approvals":[],"reasons":[]}`},
 	} {
 		var out strings.Builder
 		if err := OutcomeJSON(&out, b, tt.outcome, tt.interrupted); err != nil || out.String() != tt.want+"\n" {
@@ -187,7 +186,7 @@ func TestOutcomeJSON(t *testing.T) {
 func TestOutcomeWithoutAPlan(t *testing.T) {
 	b := boxWithPlan(t)
 	var words strings.Builder
-	if err := Outcome(&words, b, crew.Outcome{Status: rules.Status{Standing: rules.StandingEmpty}}, playBegins, 0); err != nil || words.String() != "\n"+noPlan+"\n" {
+	if err := Outcome(&words, b, rules.Status{Standing: rules.StandingEmpty}, playBegins, 0); err != nil || words.String() != "\n"+noPlan+"\n" {
 		t.Errorf("%q, %v", &words, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/text"
 )
 
@@ -41,7 +41,7 @@ func newRecorder(box string) *recorder {
 const maxTools = 10000
 
 // tool records the call of a tool, or its result.
-func (r *recorder) tool(u crew.ToolUse, now time.Time) {
+func (r *recorder) tool(u agent.ToolUse, now time.Time) {
 	tools := r.tools[u.Session]
 	if !u.Result {
 		if len(tools) < maxTools {

@@ -18,7 +18,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/outbound"
 )
 
@@ -128,8 +128,8 @@ func isToken(name string) bool {
 	})
 }
 
-// Tools records a tool call or its result. It is for [crew.Options].
-func (t *Tracer) Tools(u crew.ToolUse) {
+// Tools records a tool call or its result. It is for the options of a crew.
+func (t *Tracer) Tools(u agent.ToolUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.recorder.tool(u, time.Now())

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 )
 
 var noon = time.Date(2026, 11, 16, 12, 0, 0, 0, time.UTC)
@@ -50,25 +50,25 @@ func TestRecorder(t *testing.T) {
 	r := newRecorder("box-1")
 	feed(t, r, 0, rules.TypeLeaseGranted, rules.LeaseGranted{Role: signalbox.RoleDeveloper})
 	feed(t, r, 1, rules.TypeAgentStarted, rules.AgentStarted{Agent: "codex", Format: signalbox.FormatCodex})
-	use := func(second int, u crew.ToolUse) {
+	use := func(second int, u agent.ToolUse) {
 		u.Work, u.Session = "T1", "s"
 		r.tool(u, at(second))
 	}
-	use(2, crew.ToolUse{Tool: "shell", Call: "a"})
-	use(3, crew.ToolUse{Tool: "search", Call: "b"})
-	use(4, crew.ToolUse{Call: "b", Result: true, Failed: true})
-	use(6, crew.ToolUse{Call: "a", Result: true})
-	use(6, crew.ToolUse{Tool: "unnamed"})
-	use(7, crew.ToolUse{Tool: "second"})
-	use(8, crew.ToolUse{Result: true})                               // of the first call without an id
-	use(9, crew.ToolUse{Result: true, Took: 500 * time.Millisecond}) // the program measured it
-	use(9, crew.ToolUse{Tool: "unfinished", Call: "c"})
-	use(10, crew.ToolUse{Call: "unknown", Result: true})
+	use(2, agent.ToolUse{Tool: "shell", Call: "a"})
+	use(3, agent.ToolUse{Tool: "search", Call: "b"})
+	use(4, agent.ToolUse{Call: "b", Result: true, Failed: true})
+	use(6, agent.ToolUse{Call: "a", Result: true})
+	use(6, agent.ToolUse{Tool: "unnamed"})
+	use(7, agent.ToolUse{Tool: "second"})
+	use(8, agent.ToolUse{Result: true})                               // of the first call without an id
+	use(9, agent.ToolUse{Result: true, Took: 500 * time.Millisecond}) // the program measured it
+	use(9, agent.ToolUse{Tool: "unfinished", Call: "c"})
+	use(10, agent.ToolUse{Call: "unknown", Result: true})
 	if ended := feed(t, r, 10, rules.TypeAgentTurnEnded, rules.AgentTurnEnded{InputTokens: 7}); len(ended) > 0 {
 		t.Errorf("%s ended before it is known whether the turn failed", describe(ended))
 	}
 	feed(t, r, 10, rules.TypeAgentFailed, rules.AgentFailed{Cause: "timeout", Detail: "too long"})
-	use(12, crew.ToolUse{Tool: "late", Call: "d"}) // before the event that begins its turn is read
+	use(12, agent.ToolUse{Tool: "late", Call: "d"}) // before the event that begins its turn is read
 	ended := feed(t, r, 11, rules.TypeAgentStarted, rules.AgentStarted{Agent: "codex"})
 	if got, want := describe(ended), "execute_tool shell 2-6; execute_tool search 3-4 failed; execute_tool unnamed 6-8; execute_tool second 8-9; execute_tool unfinished 9-10; invoke_agent codex 1-10 failed"; got != want {
 		t.Errorf("the first turn:\n%s, want\n%s", got, want)

@@ -11,7 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/sandbox"
 )
 
@@ -25,7 +25,7 @@ func TestCrewPage(t *testing.T) {
 	a := s.do(rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleDeveloper}, Session: "w-1.900", Actor: "crew", Lease: "l-900"})
 	box := rules.Sandbox{Mode: string(sandbox.Warn), Network: "open", Layers: process.Support().String(), Policy: s.blob(string(policy))}
 	s.do(rules.StartAgent{Session: a.Session, Epoch: a.Lease.Epoch, Agent: "claude", Sandbox: box})
-	live := crew.LiveTranscript(s.box.Dir, a.Session)
+	live := agent.LiveTranscript(s.box.Dir, a.Session)
 	if err := os.MkdirAll(filepath.Dir(live), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/text"
@@ -245,7 +245,7 @@ func (d *Dashboard) openTask(ctx context.Context, r *http.Request, w *rules.Work
 		return t, nil
 	}
 	page.Running = true
-	return t, t.openLive(crew.LiveTranscript(d.box.Dir, s.Session), s.Session+"/"+itoa(page.Turn))
+	return t, t.openLive(agent.LiveTranscript(d.box.Dir, s.Session), s.Session+"/"+itoa(page.Turn))
 }
 
 // openDigest opens the blob that a request names.

@@ -14,7 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/serve/access"
 )
 
@@ -181,7 +181,7 @@ func TestEventsLeadToTheirBytes(t *testing.T) {
 func TestLiveTranscriptGrows(t *testing.T) {
 	s := newStage(t)
 	s.start(signalbox.RoleDeveloper, "T3")
-	file := crew.LiveTranscript(s.box.Dir, s.held["T3"].Session)
+	file := agent.LiveTranscript(s.box.Dir, s.held["T3"].Session)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/show"
 	"signalbox/internal/text"
@@ -329,7 +329,7 @@ func (l *Log) copy(ctx context.Context, r io.Reader) error {
 func (l *Log) running(w *rules.Work, s *inspect.Session, turn *inspect.Turn) error {
 	l.start(w, s, turn, nil)
 	if l.live == nil {
-		file, err := os.Open(crew.LiveTranscript(l.b.Dir, s.Session))
+		file, err := os.Open(agent.LiveTranscript(l.b.Dir, s.Session))
 		if err != nil {
 			if !l.unlisted && !l.o.Raw {
 				l.unlisted = true

@@ -14,7 +14,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/agent"
 )
 
 // stage is a box in which a test plays the part of a crew, and another view of it that only reads.
@@ -102,7 +102,7 @@ func (s *stage) end(a rules.Answer, signal, output string) {
 // live makes the file that a crew writes while its agent runs.
 func (s *stage) live(session string) *os.File {
 	s.t.Helper()
-	name := crew.LiveTranscript(s.b.Dir, session)
+	name := agent.LiveTranscript(s.b.Dir, session)
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
