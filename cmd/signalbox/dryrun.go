@@ -20,6 +20,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/forecast"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
@@ -48,8 +49,8 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	if err != nil {
 		return p.planError(err)
 	}
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: settings.Workspace.Shared(), Replace: c.Replace, Finished: c.finished()}
-	load.Source, load.ID = crew.Identify(parsed, c.File, root)
+	load := planload.Options{Actor: p.actor(""), Shared: settings.Workspace.Shared(), Replace: c.Replace, Finished: c.finished()}
+	load.Source, load.ID = planload.Identify(parsed, c.File, root)
 	loaded, id, err := c.tryLoad(ctx, b, parsed, text, load, miss)
 	if err != nil {
 		return err
@@ -166,18 +167,18 @@ func previewSettings(shared *team.Shared, dir, copies string) (*config.Config, e
 }
 
 // tryLoad loads the plan into a copy of the box. A plan that a run would refuse is missing something, and shown as if it replaced the other.
-func (c *runCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte, load crew.LoadOptions, miss func(error)) (*box.Box, string, error) {
+func (c *runCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte, load planload.Options, miss func(error)) (*box.Box, string, error) {
 	loaded, err := b.Fork(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	change, err := crew.Load(ctx, loaded, parsed, text, load)
+	change, err := planload.Load(ctx, loaded, parsed, text, load)
 	if err == nil {
 		return loaded, change.ID, nil
 	}
 	loaded.Close()
 	miss(err)
-	return crew.Preview(ctx, b, parsed, text, load)
+	return planload.Preview(ctx, b, parsed, text, load)
 }
 
 // findMissing finds what the configuration, the agents, the sandbox and the base lack.

@@ -9,8 +9,8 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/planload"
 )
 
 type planUpdateCommand struct {
@@ -76,14 +76,14 @@ func (c *planUpdateCommand) update(ctx context.Context, p *program, b *box.Box, 
 		return p.planError(err)
 	}
 	root := p.projectRoot(c.boxFlag, b.Dir)
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
-	load.Source, load.ID = crew.Identify(parsed, c.File, root)
+	load := planload.Options{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
+	load.Source, load.ID = planload.Identify(parsed, c.File, root)
 	tried, err := b.Fork(ctx)
 	if err != nil {
 		return err
 	}
 	defer tried.Close()
-	change, err := crew.Load(ctx, tried, parsed, text, load)
+	change, err := planload.Load(ctx, tried, parsed, text, load)
 	switch {
 	case errors.Is(err, rules.ErrPlanFinished):
 		return &signalbox.Error{Code: signalbox.CodeConflict, Err: err, Hint: "run it with signalbox run --new-plan or --same-plan"}
@@ -94,7 +94,7 @@ func (c *planUpdateCommand) update(ctx context.Context, p *program, b *box.Box, 
 	}
 	answer := planUpdated{Plan: change.ID, DryRun: c.DryRun, InWork: inWork(b, change)} // as it is before the change
 	if !c.DryRun {
-		if change, err = crew.Load(ctx, b, parsed, text, load); err != nil {
+		if change, err = planload.Load(ctx, b, parsed, text, load); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/workspace"
 	"signalbox/transcript"
 )
@@ -105,9 +106,9 @@ func (p *program) previewPlan(ctx context.Context, b *box.Box, file, root string
 	if err != nil {
 		return nil, "", p.planError(err)
 	}
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
-	load.Source, load.ID = crew.Identify(parsed, file, root)
-	return crew.Preview(ctx, b, parsed, text, load)
+	load := planload.Options{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
+	load.Source, load.ID = planload.Identify(parsed, file, root)
+	return planload.Preview(ctx, b, parsed, text, load)
 }
 
 // baseBranch returns the branch that a run would merge into, "" in a shared workspace. If there is none, it prints a warning.

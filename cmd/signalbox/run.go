@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/notify"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/progress"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/publish"
@@ -230,12 +231,12 @@ func (r *run) run(p *program) error {
 	}
 	defer b.Close()
 	from := b.Engine.Tail().Seq
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
-	load.Source, load.ID = crew.Identify(r.plan, r.name, r.root)
-	change, err := crew.Load(ctx, b, r.plan, r.text, load)
+	load := planload.Options{Actor: p.actor(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
+	load.Source, load.ID = planload.Identify(r.plan, r.name, r.root)
+	change, err := planload.Load(ctx, b, r.plan, r.text, load)
 	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && isTerminal(p.stdin) && r.name != "-" {
 		if load.Finished, err = p.askFinished(r.name); err == nil {
-			change, err = crew.Load(ctx, b, r.plan, r.text, load)
+			change, err = planload.Load(ctx, b, r.plan, r.text, load)
 		}
 	}
 	if err != nil {
@@ -364,7 +365,7 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer hide() // a panic must not leave the terminal as a screen needs it
-	background.Go(func() { crew.Sign(showing, b, p.boxOptions().Log) })
+	background.Go(func() { b.KeepSigned(showing, p.boxOptions().Log) })
 	var broken error // why the work can no longer be shown
 	background.Go(func() {
 		err := view.Show(showing)

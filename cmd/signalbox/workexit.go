@@ -8,7 +8,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/exitsignal"
 	"signalbox/transcript"
 )
 
@@ -83,7 +83,7 @@ func (c *workExitCommand) submit(p *program, session string, data []byte) (done 
 		return done, c.print(p, done)
 	}
 	err = p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.caller()})
+		answer, err := exitsignal.Submit(ctx, b, exitsignal.Submission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.caller()})
 		if err != nil {
 			return err
 		}

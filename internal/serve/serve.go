@@ -16,7 +16,6 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/api"
 	"signalbox/internal/serve/ask"
@@ -190,7 +189,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	background.Go(func() { cancel(s.hub.Run(ctx)) })
 	background.Go(func() { cancel(s.box.Engine.Follow(ctx)) })
 	background.Go(func() { s.pages.Run(ctx) })
-	background.Go(func() { crew.Sign(ctx, s.box, s.opts.Log) })
+	background.Go(func() { s.box.KeepSigned(ctx, s.opts.Log) })
 	if s.opts.Publish != nil {
 		background.Go(func() { s.opts.Publish(ctx) })
 	}

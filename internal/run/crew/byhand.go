@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/workspace"
 )
 
@@ -17,7 +18,7 @@ func (c *Crew) checksByHand() int {
 	if len(c.box.Config.Checks) == 0 {
 		return 0
 	}
-	return checksAtOnce(c.project.Repo == nil)
+	return planload.ChecksAtOnce(c.project.Repo == nil)
 }
 
 // warnUnchecked warns once about each work opened by hand that waits for checks, if there are none.

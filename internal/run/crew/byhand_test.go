@@ -8,6 +8,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/questions"
 )
 
@@ -261,7 +262,7 @@ func TestWorkByHandOfSeveralCrews(t *testing.T) {
 		case rules.TypeLeaseReleased, rules.TypeLeaseExpired:
 			held--
 		}
-		if held > checksAtOnce(false) {
+		if held > planload.ChecksAtOnce(false) {
 			t.Fatalf("event %d: %d are checked at once", e.Seq, held)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/lazy"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/exitsignal"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -54,11 +55,11 @@ type listener struct {
 	checkpointAt   int64
 	// progressTurn is the turn of the last checkpoint or request for a file that acted, from 1.
 	progressTurn int
-	recorded     *checkpoint       // the last one that was recorded; nil if none was
-	submitted    *submittedExit    // the first exit signal that was submitted over the socket; nil if there is none
-	contradicted bool              // another one followed that is not the same
-	objection    *signalbox.Signal // the first verdict of an earlier turn that does not let the work advance
-	parked       bool              // the agent asked for something that it must wait for
+	recorded     *checkpoint           // the last one that was recorded; nil if none was
+	submitted    *exitsignal.Submitted // the first exit signal that was submitted over the socket; nil if there is none
+	contradicted bool                  // another one followed that is not the same
+	objection    *signalbox.Signal     // the first verdict of an earlier turn that does not let the work advance
+	parked       bool                  // the agent asked for something that it must wait for
 
 	resumable    bool   // the program can continue its sessions
 	conversation string // the session of the program that was reported
@@ -208,16 +209,10 @@ func (l *listener) endTurn() {
 	}
 }
 
-// submittedExit is an exit signal that the agent submitted over its socket, with its JSON.
-type submittedExit struct {
-	signal *signalbox.ExitSignal
-	data   []byte
-}
-
 // submitExit keeps an exit signal for the end of the turn. It reports whether the turn is still running, and returns the first exit
 // signal of the turn if that is not the same. Both the agent and the code that it runs can submit one, and nobody can tell whose is
 // whose. So signals that differ in anything, also in the words for the next reader, contradict each other, and none of them counts.
-func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first *submittedExit, running bool) {
+func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first *exitsignal.Submitted, running bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -226,8 +221,8 @@ func (l *listener) submitExit(signal *signalbox.ExitSignal, data []byte) (first 
 	l.heard = time.Now()
 	switch {
 	case l.submitted == nil:
-		l.submitted = &submittedExit{signal, data}
-	case !reflect.DeepEqual(l.submitted.signal, signal):
+		l.submitted = &exitsignal.Submitted{Signal: signal, Data: data}
+	case !reflect.DeepEqual(l.submitted.Signal, signal):
 		l.contradicted = true
 		return l.submitted, true
 	}
@@ -242,7 +237,7 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 	if l.submitted == nil {
 		return said, nil
 	}
-	exit := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.signal}
+	exit := signalbox.Signal{Dialect: signalbox.DialectExit, Name: signalbox.NameExit, Exit: l.submitted.Signal}
 	switch {
 	case said.Exit != nil, said.Refused != "", l.contradicted && said.Name != signalbox.NameUnknown:
 		return said, nil
@@ -251,12 +246,12 @@ func (l *listener) resolve(signals []signalbox.Signal) (said signalbox.Signal, s
 		if both.Name != said.Name {
 			return said, nil
 		}
-		return both, l.submitted.data
+		return both, l.submitted.Data
 	case l.contradicted:
 		return signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify, Refused: signalbox.ReasonAmbiguous,
 			Detail: "Several exit signals were submitted in your turn, and they differ. Write your verdict yourself, at the end of your reply."}, nil
 	}
-	return exit, l.submitted.data
+	return exit, l.submitted.Data
 }
 
 // nearMiss returns what was meant as the signal of a turn that resolved to said, if the signals of the turn do not show it. The caller
@@ -654,10 +649,10 @@ func (l *listener) refusals(said signalbox.Signal) []rules.RefusedSignal {
 	var list []rules.RefusedSignal
 	at := map[string]int{}
 	if s := l.submitted; s != nil && !l.contradicted && said.Name != signalbox.NameUnknown &&
-		!reflect.DeepEqual(said.Exit, s.signal) {
+		!reflect.DeepEqual(said.Exit, s.Signal) {
 		list = append(list, rules.RefusedSignal{
 			Signal: signalbox.NameExit, Reason: signalbox.ReasonSuperseded, Times: 1,
-			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", s.signal.ExitReason),
+			Detail: fmt.Sprintf("'%s' was submitted, and the agent's reply says otherwise", s.Signal.ExitReason),
 		})
 	}
 	for _, sig := range l.signals {

@@ -3,9 +3,7 @@ package crew
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -291,40 +289,6 @@ func TestCheckRoles(t *testing.T) {
 	}
 	if err := agent.CheckRoles(s.box.Config, []signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleMerger}); err != nil {
 		t.Errorf("error %v", err)
-	}
-}
-
-// Sign signs and publishes everything that is written before it is stopped.
-func TestSign(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: published}\n"})
-	ctx, cancel := context.WithCancel(t.Context())
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		Sign(ctx, s.box, slog.New(slog.NewTextHandler(s.log, nil)))
-	}()
-	s.do(rules.Order{What: rules.OrderPause, Actor: "me"})
-	cancel()
-	<-over
-	lines := strings.Split(s.file(".signalbox/published"), "\n")
-	if want := strconv.FormatUint(s.box.Engine.Tail().Seq, 10); len(lines) < 2 || lines[1] != want {
-		t.Errorf("the checkpoint is %q, want one of size %s", lines, want)
-	}
-	if s.log.String() != "" {
-		t.Errorf("log: %s", s.log)
-	}
-}
-
-// Sign ends without a warning when the ledger is moved, because the run says that.
-func TestSignMovedLedger(t *testing.T) {
-	s := set(t, scene{plan: task("T1")})
-	s.do(rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "me"})
-	if err := s.box.Engine.Follow(t.Context()); !errors.Is(err, rules.ErrMoved) {
-		t.Fatalf("error %v, want %v", err, rules.ErrMoved)
-	}
-	Sign(t.Context(), s.box, slog.New(slog.NewTextHandler(s.log, nil)))
-	if s.log.String() != "" {
-		t.Errorf("log: %s", s.log)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 )
 
@@ -174,15 +173,6 @@ on developer T1 attempt 2:
 	s.run()
 	if diff := cmp.Diff([]string{".gitignore", "done.txt", "list", "tracked"}, strings.Fields(s.git("ls-files"))); diff != "" || s.file("tracked") != "original\n" {
 		t.Errorf("committed (-want +got):\n%s", diff)
-	}
-}
-
-// Other setup commands mean that the checks run on the base again.
-func TestSetupIsPartOfTheChecks(t *testing.T) {
-	c, with := config.Default(), config.Default()
-	with.Setup = []config.Setup{{Name: "modules", Command: "npm ci"}}
-	if PolicyOf(c, false).CheckSet == PolicyOf(with, false).CheckSet {
-		t.Error("setup commands make no difference")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/exitsignal"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/tree/turnlog"
 	"signalbox/transcript"
@@ -111,7 +112,7 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 		s.crew.box.Engine.View(func(state *rules.State) { decision = rules.Decide(state, time.Now(), exit) })
 		err = decision.Err
 	}
-	submission := ExitSubmission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref, Caller: caller}
+	submission := exitsignal.Submission{Session: s.id, Epoch: epoch, Data: r.Exit, Ref: r.Ref, Caller: caller}
 	answer := decision.Answer
 	if err == nil && !answer.Repeated {
 		listener, running := s.listening.Load(), false
@@ -123,7 +124,7 @@ func (s *session) acceptExit(ctx context.Context, r agentsocket.Request) (agents
 		}
 	}
 	if err != nil || submission.Contradicts != nil {
-		answer, err = SubmitExit(ctx, s.crew.box, submission)
+		answer, err = exitsignal.Submit(ctx, s.crew.box, submission)
 	}
 	if err != nil {
 		return agentsocket.Exit{}, err

@@ -277,8 +277,8 @@ func TestSubmittedExitIsNotReplaced(t *testing.T) {
 		notes        string
 		contradicted bool
 	}{{"a backdoor", false}, {"a backdoor", false}, {"nothing to see", true}, {"a backdoor", true}} {
-		if _, running := l.submitExit(signal(c.notes), nil); !running || l.contradicted != c.contradicted || *l.submitted.signal.Notes != "a backdoor" {
-			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running, l.contradicted, *l.submitted.signal.Notes)
+		if _, running := l.submitExit(signal(c.notes), nil); !running || l.contradicted != c.contradicted || *l.submitted.Signal.Notes != "a backdoor" {
+			t.Errorf("after %q: running %v, contradicted %v, kept %q", c.notes, running, l.contradicted, *l.submitted.Signal.Notes)
 		}
 	}
 }

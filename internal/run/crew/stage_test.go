@@ -28,6 +28,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 )
@@ -334,7 +335,7 @@ func (s *stage) loadAs(name, text string) rules.PlanChange {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	change, err := Load(s.t.Context(), s.box, p, []byte(text), LoadOptions{Actor: "me", Source: name + ".md", ID: name, Shared: s.project.Repo == nil})
+	change, err := planload.Load(s.t.Context(), s.box, p, []byte(text), planload.Options{Actor: "me", Source: name + ".md", ID: name, Shared: s.project.Repo == nil})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"signalbox"
-	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 )
@@ -408,17 +407,5 @@ on developer T1 attempt 3:
 				t.Errorf("new.txt has %q, merged %+v", new, merged)
 			}
 		})
-	}
-}
-
-// The warning distinguishes a checkpoint that could not be published from one that could not be signed.
-func TestSignWarning(t *testing.T) {
-	s := set(t, scene{plan: task("T1"), settings: "checkpoint: {file: no/such/folder}\n"})
-	err := sign(s.box)
-	if err == nil || signWarning(err) != "a checkpoint is signed, but could not be published" {
-		t.Errorf("%v: %s", err, signWarning(err))
-	}
-	if got := signWarning(box.ErrNoKey); got != "events are recorded, but cannot be signed" {
-		t.Error(got)
 	}
 }

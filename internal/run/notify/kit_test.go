@@ -20,8 +20,8 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
+	"signalbox/internal/run/planload"
 )
 
 // childVariable makes this test binary send the notifications of a box until its standard input ends. Its value is the folder of the box.
@@ -119,7 +119,7 @@ func newKit(t *testing.T, settings string, shared bool, tasks ...string) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := crew.Load(t.Context(), b, p, []byte(text), crew.LoadOptions{Actor: "ann", Source: "plan.md", ID: "plan", Shared: shared}); err != nil {
+	if _, err := planload.Load(t.Context(), b, p, []byte(text), planload.Options{Actor: "ann", Source: "plan.md", ID: "plan", Shared: shared}); err != nil {
 		t.Fatal(err)
 	}
 	return &kit{t: t, box: b}

@@ -27,8 +27,8 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/outbound"
+	"signalbox/internal/run/planload"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/testkit/property"
 )
@@ -234,7 +234,7 @@ func TestApprovals(t *testing.T) {
 	k.advance()
 	approve := func(mode string) {
 		k.box.Config.Approve = mode
-		k.do(rules.Configure{Policy: crew.PolicyOf(k.box.Config, false), Actor: "ann"})
+		k.do(rules.Configure{Policy: planload.PolicyOf(k.box.Config, false), Actor: "ann"})
 	}
 	approve("") // they are ready to merge, and no approval is needed
 	if left := k.send(); left != nil {
@@ -627,7 +627,7 @@ func TestPullRequests(t *testing.T) {
 	k := newKit(t, "approve: merge\nnotify: {webhook: '"+server.URL+"'}\n", false, "T1", "T2")
 	k.advance()
 	k.box.Config.Approve, k.box.Config.Deliver.As = "", config.DeliverRequest
-	k.do(rules.Configure{Policy: crew.PolicyOf(k.box.Config, false), Actor: "ann"})
+	k.do(rules.Configure{Policy: planload.PolicyOf(k.box.Config, false), Actor: "ann"})
 	for n, work := range []string{"T1", "T2"} {
 		answer, err := k.box.Engine.Do(t.Context(), rules.Dispatch{Roles: []signalbox.Role{signalbox.RoleMerger}, Session: "merger" + work, Actor: "crew", Lease: "l" + work, TTL: time.Hour})
 		if err != nil || answer.Work != work {

@@ -8,7 +8,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/exitsignal"
 	"signalbox/internal/serve/access"
 	"signalbox/transcript"
 )
@@ -183,7 +183,7 @@ func (a *API) exit(c call, in exitInput) (exited, error) {
 	if !transcript.ExitEnabled(a.opts.ExitFlag) {
 		return exited{}, exitsDisabled()
 	}
-	answer, err := crew.SubmitExit(c.ctx, a.box, crew.ExitSubmission{Session: in.Session, Epoch: in.Epoch, Data: in.Signal, Ref: in.Ref, Caller: c.holder()})
+	answer, err := exitsignal.Submit(c.ctx, a.box, exitsignal.Submission{Session: in.Session, Epoch: in.Epoch, Data: in.Signal, Ref: in.Ref, Caller: c.holder()})
 	if err != nil {
 		return exited{}, err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 )
 
 // errStopping is the error for calls during or after Close.
@@ -110,7 +109,7 @@ func (s *Server) startSigning(b *box.Box) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		crew.Sign(ctx, b, s.log)
+		b.KeepSigned(ctx, s.log)
 	}()
 	s.stopSigning = func() {
 		cancel()

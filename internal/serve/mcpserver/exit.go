@@ -9,7 +9,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/exitsignal"
 	"signalbox/internal/serve/mcpserver/files"
 	"signalbox/internal/serve/mcpserver/schema"
 	"signalbox/transcript"
@@ -115,7 +115,7 @@ func (s *Server) submitExit(ctx context.Context, in exitInput) (moved signalSnap
 		if err := s.checkSession(ctx, b, session); err != nil {
 			return err
 		}
-		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: in.Epoch, Data: data, Ref: in.Ref, Caller: s.caller(ctx, in.Secret)})
+		answer, err := exitsignal.Submit(ctx, b, exitsignal.Submission{Session: session, Epoch: in.Epoch, Data: data, Ref: in.Ref, Caller: s.caller(ctx, in.Secret)})
 		moved.fill(answer)
 		if answer.Completed != nil {
 			moved.NextPhase = answer.Completed.NextPhase

@@ -1,4 +1,6 @@
-package crew
+// Package exitsignal submits exit signals, with which agents end a phase of their work, to the
+// rules.
+package exitsignal
 
 import (
 	"bytes"
@@ -14,8 +16,8 @@ import (
 	"signalbox/transcript"
 )
 
-// ExitSubmission is an exit signal of a session that no crew runs.
-type ExitSubmission struct {
+// Submission is an exit signal of a session.
+type Submission struct {
 	Session string
 	// Epoch of the lease; 0 means the session's only live lease.
 	Epoch uint64
@@ -25,14 +27,21 @@ type ExitSubmission struct {
 	Ref string
 	// Caller must have the secret of the lease; nil means an operator.
 	Caller *rules.Caller
-	// Contradicts is another exit signal of the same turn. If it is not nil, both are refused as ambiguous.
-	Contradicts *submittedExit
+	// Contradicts is another exit signal of the same turn. If it is not nil, both are refused as
+	// ambiguous.
+	Contradicts *Submitted
 }
 
-// SubmitExit submits an exit signal. An invalid signal is refused, and the refusal is recorded. The signal and its notes are stored as
-// blobs only if an event will refer to them. So a session that repeats refused signals does not fill the disk, and nor does a caller
-// without its secret.
-func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer, error) {
+// Submitted is an exit signal that was submitted, with its JSON.
+type Submitted struct {
+	Signal *signalbox.ExitSignal
+	Data   []byte
+}
+
+// Submit submits an exit signal. An invalid signal is refused, and the refusal is recorded. The
+// signal and its notes are stored as blobs only if an event will refer to them. So a session that
+// repeats refused signals does not fill the disk, and nor does a caller without its secret.
+func Submit(ctx context.Context, b *box.Box, s Submission) (rules.Answer, error) {
 	exit := rules.Exit{Session: s.Session, Epoch: s.Epoch, Ref: s.Ref, Caller: s.Caller}
 	if signal, err := transcript.ParseExit(s.Data); err != nil {
 		exit.Fault = err.Error()
@@ -40,10 +49,11 @@ func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer
 		exit.Signal = *signal
 	}
 	if s.Contradicts != nil {
-		digest := signalbox.Hash(sha256.Sum256(s.Contradicts.data))
+		digest := signalbox.Hash(sha256.Sum256(s.Contradicts.Data))
 		exit.Contradicts = &digest
-		exit.Fault = fmt.Sprintf("ambiguous: '%s' and '%s' were submitted in one turn, and the signals differ",
-			s.Contradicts.signal.ExitReason, exit.Signal.ExitReason)
+		exit.Fault = fmt.Sprintf(
+			"ambiguous: '%s' and '%s' were submitted in one turn, and the signals differ",
+			s.Contradicts.Signal.ExitReason, exit.Signal.ExitReason)
 	}
 	notes := []byte(nil)
 	notes, exit.Notes = rules.LongNotes(&exit.Signal)
@@ -66,7 +76,7 @@ func SubmitExit(ctx context.Context, b *box.Box, s ExitSubmission) (rules.Answer
 		return rules.Answer{}, err
 	}
 	if s.Contradicts != nil {
-		if err := put(exit.Contradicts, s.Contradicts.data); err != nil {
+		if err := put(exit.Contradicts, s.Contradicts.Data); err != nil {
 			return rules.Answer{}, err
 		}
 	}
