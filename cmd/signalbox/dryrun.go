@@ -17,11 +17,11 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/forecast"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
 )
@@ -211,7 +211,7 @@ func (c *runCommand) findMissing(ctx context.Context, b *box.Box, root string, f
 	}
 	for _, role := range config.AgentRoles() {
 		if settings.RoleOf(role).Prompt != "" {
-			miss(crew.CheckTemplate(settings, b.Dir, role, settings.Keyed || c.Keyed))
+			miss(turnprompt.CheckTemplate(settings, b.Dir, role, settings.Keyed || c.Keyed))
 		}
 	}
 	for _, check := range doctor.Base(ctx, settings, root, b.Dir, b) {

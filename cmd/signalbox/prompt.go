@@ -10,9 +10,9 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
+	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/run/workspace"
 	"signalbox/transcript"
 )
@@ -67,7 +67,7 @@ func (c *promptCommand) Run(p *program) error {
 			return err
 		}
 		exits := transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
-		text, err := crew.Prompt(ctx, shown, p.baseBranch(ctx, b.Config, root), c.Role, task, exits)
+		text, err := turnprompt.Show(ctx, shown, p.baseBranch(ctx, b.Config, root), c.Role, task, exits)
 		if err != nil {
 			return err
 		}

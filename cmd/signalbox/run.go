@@ -27,6 +27,7 @@ import (
 	"signalbox/internal/run/publish"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/traces"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -177,7 +178,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	if err != nil {
 		if create { // leave nothing behind
-			os.RemoveAll(filepath.Join(dir, project.TreesFolder))
+			os.RemoveAll(filepath.Join(dir, workspace.TreesFolder))
 			os.Remove(dir)
 		}
 		return err

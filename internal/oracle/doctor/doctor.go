@@ -29,8 +29,8 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/luatree"
@@ -237,7 +237,7 @@ func templates(c *config.Config, dir string) (checks []box.Check) {
 			continue
 		}
 		check := box.Check{Name: "prompt " + string(role), Health: box.Healthy, Detail: file}
-		if err := crew.CheckTemplate(c, dir, role, c.Keyed); err != nil {
+		if err := turnprompt.CheckTemplate(c, dir, role, c.Keyed); err != nil {
 			check = withError(box.Check{Name: check.Name, Health: box.Problem}, err)
 		}
 		checks = append(checks, check)

@@ -28,6 +28,7 @@ import (
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/team"
 )
@@ -124,6 +125,7 @@ type Crew struct {
 	machine   string // the name of this machine, "" if the ledger is of this machine alone
 	opts      Options
 	log       *slog.Logger
+	prompts   *turnprompt.Builder
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
@@ -149,8 +151,6 @@ type Crew struct {
 	versionsMu sync.Mutex
 	versions   map[string]string // of agent programs, "" if not known; guarded by versionsMu
 
-	plansMu sync.Mutex
-	plans   map[string]loadedPlan // for prompts, by id; guarded by plansMu
 }
 
 // defaultActor is recorded for what a crew does on its own.
@@ -178,9 +178,16 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 	if c.log = c.opts.Log; c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
-	if err := c.checkTemplates(); err != nil {
-		return nil, err
+	for _, role := range config.AgentRoles() { // before any agent is started
+		if err := turnprompt.CheckTemplate(b.Config, b.Dir, role, c.keyed()); err != nil {
+			return nil, err
+		}
 	}
+	root := ""
+	if in.Repo != nil {
+		root = in.Root
+	}
+	c.prompts = turnprompt.New(b, turnprompt.Options{Branch: c.branch, Root: root, ExitSignals: c.opts.ExitSignals})
 	var err error
 	if c.site, err = in.Site(b.Config, b.Dir); err != nil {
 		return nil, err

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"signalbox/internal/run/turnprompt"
+
 	"signalbox"
 )
 
@@ -26,7 +28,7 @@ func conflictingFiles(sig signalbox.Signal, dir string) (files []string) {
 		}
 	}
 	_, line, _ := strings.Cut(sig.Raw, ":")
-	line, _, _ = strings.Cut(line, " key:"+keyPlaceholder)
+	line, _, _ = strings.Cut(line, " key:"+turnprompt.KeyPlaceholder)
 	names, _ := fileNames(strings.TrimSpace(line), dir)
 	add(names)
 	for line := range strings.Lines(body(sig.Body).text("text")) {

@@ -4,16 +4,15 @@ import (
 	"crypto/rand"
 	"strings"
 
+	"signalbox/internal/run/turnprompt"
+
 	"signalbox"
 )
 
 // A key shows that a signal is from the agent, and not from a file or a program whose output the agent repeats. Each turn has its own,
 // so that a key in an earlier turn's output is worthless. The agent learns it from its prompt only. It is never recorded: the stored
-// prompt has keyPlaceholder instead, because everyone who can read the box could otherwise read the key while the agent runs. The
+// prompt has turnprompt.KeyPlaceholder instead, because everyone who can read the box could otherwise read the key while the agent runs. The
 // stored output contains it, but is stored when the turn is over.
-
-// keyPlaceholder stands for a key where the key itself must not be shown.
-const keyPlaceholder = "<key>"
 
 // keyLength is 80 bits in base32: too many to guess, and few enough for a model to copy.
 const keyLength = 16
@@ -28,12 +27,12 @@ func (c *Crew) newKey() string {
 
 func (c *Crew) keyed() bool { return c.opts.Keyed || c.box.Config.Keyed }
 
-// hideKey replaces the key in a text by keyPlaceholder.
+// hideKey replaces the key in a text by a placeholder.
 func hideKey(text, key string) string {
 	if key == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, key, keyPlaceholder)
+	return strings.ReplaceAll(text, key, turnprompt.KeyPlaceholder)
 }
 
 // showKey is the opposite of hideKey for a line to send, in what only the agent reads. Another turn may have said it, with its own key.
@@ -41,7 +40,7 @@ func showKey(text, key string) string {
 	if key == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, "key:"+keyPlaceholder, "key:"+key)
+	return strings.ReplaceAll(text, "key:"+turnprompt.KeyPlaceholder, "key:"+key)
 }
 
 // hideKeyInSignal returns a signal without the key.

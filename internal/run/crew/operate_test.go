@@ -3,6 +3,8 @@ package crew
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +15,7 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/turnprompt"
 )
 
 func TestPauseAndResume(t *testing.T) {
@@ -312,13 +315,27 @@ func TestObserveBaseOfMovedLedger(t *testing.T) {
 	}
 }
 
+// A template that is invalid or missing is found before any agent is started.
+func TestInvalidTemplate(t *testing.T) {
+	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {prompt: mine.md}}\n", files: map[string]string{".signalbox/mine.md": "{{.Nothing}}"}})
+	if _, err := New(t.Context(), s.box, s.project, nil); err == nil || !strings.Contains(err.Error(), "can't evaluate field Nothing") {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Remove(filepath.Join(s.box.Dir, "mine.md")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(t.Context(), s.box, s.project, nil); err == nil || !strings.Contains(err.Error(), "mine.md") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A prompt has a note in place of a redacted text.
 func TestRedactedText(t *testing.T) {
 	s := set(t, scene{plan: task("T1")})
 	if _, err := s.box.Engine.Redact(t.Context(), rules.RedactBlob{Blob: s.work("T1").Task.Text, Actor: "me", Reason: "secret"}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := Prompt(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)
+	text, err := turnprompt.Show(t.Context(), s.box, "main", signalbox.RoleDeveloper, "T1", false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/workspace"
 )
 
 // These are the names of package project in the files that transport commits and run checks.
 type Project = project.Project
 
-const TreesFolder = project.TreesFolder
+const TreesFolder = workspace.TreesFolder
 
 func FindProject(ctx context.Context, c *config.Config, root, dir string) (Project, error) {
 	return project.Find(ctx, c, root, dir)

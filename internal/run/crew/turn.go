@@ -19,11 +19,15 @@ import (
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/treeruns"
+	"signalbox/internal/run/turnprompt"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
+
+// maxSteering is how many files that steer agents are recorded, and named to an agent.
+const maxSteering = 50
 
 // lastTurn is what the next prompt says about the previous turn.
 type lastTurn struct {
@@ -86,7 +90,9 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	resumed := s.resumable(ctx, ws, name, command, last)
 	var prompt []byte
 	err = s.crew.box.Engine.WhenAvailable(ctx, func() (err error) {
-		prompt, s.told, err = s.crew.turnPrompt(ctx, s.role, s.work, ws, key, last, resumed != "")
+		prompt, s.told, err = s.crew.prompts.Build(ctx, turnprompt.Turn{Role: s.role, Work: s.work, Key: key, Dir: ws.dir, Diff: ws.diff,
+			Steering: firstSteering(last.steering), CleanupNote: last.cleanupNote, Again: last.again, Progressed: last.progressed, Output: last.output,
+			Advice: showKey(last.advice, key), Resumed: resumed != "", Parked: last.parked})
 		return err
 	})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/show"
+	"signalbox/internal/run/turnprompt"
 )
 
 // Forecast is what a run would do. Its JSON is the answer of signalbox run --dry-run --json.
@@ -267,7 +267,7 @@ func forecastTask(ctx context.Context, b *box.Box, t *plan.Task, w *rules.Work, 
 	found.ID, found.Phase = w.ID, w.Phase
 	b.Engine.View(func(s *rules.State) { found.WaitsFor = waitsFor(s, w) })
 	for _, role := range rolesFrom(w) {
-		prompt, err := crew.Prompt(ctx, b, branch, role, w.ID, false)
+		prompt, err := turnprompt.Show(ctx, b, branch, role, w.ID, false)
 		if err != nil {
 			return found, err
 		}

@@ -11,9 +11,6 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// TreesFolder is the folder in a box that contains the worktrees of its tasks.
-const TreesFolder = "trees"
-
 // Project is what the agents work on.
 type Project struct {
 	// Root is the project's folder.
@@ -32,7 +29,7 @@ func Find(ctx context.Context, c *config.Config, root, dir string) (Project, err
 	if c.Workspace.Shared() {
 		return Project{Root: root}, nil
 	}
-	repo, err := workspace.Find(ctx, root, filepath.Join(dir, TreesFolder))
+	repo, err := workspace.Find(ctx, root, filepath.Join(dir, workspace.TreesFolder))
 	if err == nil && c.Deliver.Target != "" {
 		err = repo.UseBase(ctx, c.Deliver.Target)
 	}

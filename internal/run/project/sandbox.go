@@ -9,6 +9,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 )
 
@@ -21,7 +22,7 @@ const (
 // ExampleFolder returns the folder that a program works in that is only explained.
 func (p Project) ExampleFolder(site contain.Site) string {
 	if p.Repo != nil {
-		return filepath.Join(site.Box, TreesFolder, ExampleWork)
+		return filepath.Join(site.Box, workspace.TreesFolder, ExampleWork)
 	}
 	return p.Root
 }

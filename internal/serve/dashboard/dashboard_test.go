@@ -24,9 +24,9 @@ import (
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/portfolio"
-	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
-	"signalbox/internal/run/project"
+	"signalbox/internal/run/turnprompt"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 )
@@ -347,7 +347,7 @@ func TestRetryFromAPhaseWithANote(t *testing.T) {
 	if status, body := s.post(client, "/work/T1/order", form); status != http.StatusSeeOther {
 		t.Fatalf("retry: %d %s", status, body)
 	}
-	prompt, err := crew.Prompt(t.Context(), s.box, "main", signalbox.RoleCritic, "T1", false)
+	prompt, err := turnprompt.Show(t.Context(), s.box, "main", signalbox.RoleCritic, "T1", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -736,7 +736,7 @@ func TestOnlyWholeDiffsAreApproved(t *testing.T) {
 func TestWorkingDiffIsNotApproved(t *testing.T) {
 	folder, commit := repository(t, map[string]string{"a.go": "x := 1\n"})
 	s := newStageIn(t, folder, "", commit)
-	tree := filepath.Join(s.box.Dir, project.TreesFolder, "T1")
+	tree := filepath.Join(s.box.Dir, workspace.TreesFolder, "T1")
 	git(t, folder, "worktree", "add", "-q", tree, "task")
 	for i := range 205 {
 		if err := os.WriteFile(filepath.Join(tree, fmt.Sprintf("new%d.go", i)), []byte("package a\n"), 0o600); err != nil {
