@@ -65,6 +65,62 @@ var groups = []group{
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
 }
 
+// runPackages orders the packages of the group run, from those that others build on up to those that
+// people use: a package imports only those that its row lists. What reads, or records what a human
+// decides, does not import crew, which carries work out.
+var runPackages = []struct{ name, imports string }{
+	{"agentsocket", ""},
+	{"contain", ""},
+	{"exitsignal", ""},
+	{"forge", ""},
+	{"outbound", ""},
+	{"plan", ""},
+	{"show", ""},
+	{"steer", ""},
+	{"steering", ""},
+
+	{"agent", "contain"},
+	{"issues", "plan"},
+	{"planload", "plan"},
+	{"prompts", "plan"},
+	{"treeruns", "contain"},
+	{"workspace", "contain steering"},
+
+	{"project", "agent contain workspace"},
+	{"stored", "plan prompts"},
+	{"questions", "stored"},
+	{"turnprompt", "plan prompts stored workspace"},
+
+	{"crew", "agent agentsocket contain exitsignal forge plan planload project prompts questions stored treeruns turnprompt workspace"},
+
+	{"forecast", "plan show turnprompt"},
+	{"notify", "contain outbound questions"},
+	{"publish", "outbound"},
+	{"traces", "agent outbound"},
+	// These import crew only for changes: it gets the commits of other machines.
+	{"inspect", "agent crew questions stored workspace"},
+	{"inspect/render", "agent crew inspect questions show stored workspace"},
+	{"progress", "agent crew inspect inspect/render questions show steer workspace"},
+}
+
+const runFolder = "internal/run/"
+
+// runFault reports an import from one package of the group run to another that no row of runPackages
+// allows.
+func runFault(pkg, imported string) string {
+	from, inside := strings.CutPrefix(pkg, runFolder)
+	to, outside := strings.CutPrefix(imported, modulePath+"/"+runFolder)
+	if !inside || !outside {
+		return ""
+	}
+	for _, p := range runPackages {
+		if p.name == from && slices.Contains(strings.Fields(p.imports), to) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s must not import %s; see runPackages", from, to)
+}
+
 // forTests are modules that only tests, and the packages of testSupport, may import. These may also import testkit.
 var (
 	forTests = []string{"github.com/google/go-cmp", "github.com/rogpeppe/go-internal", "pgregory.net/rapid",
@@ -195,6 +251,35 @@ func TestGroupsRunOneWay(t *testing.T) {
 	}
 }
 
+// TestRunPackagesRunOneWay checks that the table of the packages of run has no cycle, no row for a
+// package that is gone, and no import that is not used.
+func TestRunPackagesRunOneWay(t *testing.T) {
+	used := map[string]bool{}
+	for _, s := range moduleSources(t) {
+		for _, spec := range s.file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			if to, run := strings.CutPrefix(imported, modulePath+"/"+runFolder); run && !s.isTest() {
+				used[strings.TrimPrefix(s.pkg(), runFolder)+" "+to] = true
+			}
+		}
+	}
+	var before []string
+	for _, p := range runPackages {
+		if _, err := os.Stat(runFolder + p.name); err != nil {
+			t.Error(err)
+		}
+		for _, name := range strings.Fields(p.imports) {
+			if !slices.Contains(before, name) {
+				t.Errorf("%s imports %s, which is not listed before it", p.name, name)
+			}
+			if !used[p.name+" "+name] {
+				t.Errorf("%s may import %s, but does not", p.name, name)
+			}
+		}
+		before = append(before, p.name)
+	}
+}
+
 func TestDocumentationLinks(t *testing.T) {
 	var links int
 	for _, name := range treeFiles(t, ".md") {
@@ -241,6 +326,9 @@ func importFault(s source, imported string, g *group) string {
 	if within(imported)(modulePath) {
 		inner := groupOf(path.Clean("./" + strings.TrimPrefix(imported, modulePath)))
 		forTest := inner != nil && inner.name == "testkit" && slices.ContainsFunc(testSupport, within(s.pkg()))
+		if fault := runFault(s.pkg(), imported); fault != "" && !s.isTest() {
+			return fault
+		}
 		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) || forTest {
 			return ""
 		}
@@ -386,6 +474,8 @@ func TestFaultsAreFound(t *testing.T) {
 		{"rules to core", imports("internal/core/rules/a.go", "signalbox/internal/core/journal"), []string{"internal/core/rules/a.go: imports signalbox/internal/core/journal: rules must not import core"}},
 		{"downwards", imports("transcript/a.go", "signalbox"), nil},
 		{"within a group", imports("internal/run/crew/a.go", "signalbox/internal/run/plan"), nil},
+		{"reading to doing", imports("internal/run/notify/a.go", "signalbox/internal/run/crew"), []string{"internal/run/notify/a.go: imports signalbox/internal/run/crew: notify must not import crew; see runPackages"}},
+		{"a test of run", imports("internal/run/notify/a_test.go", "signalbox/internal/run/crew"), nil},
 		{"wiring", imports("cmd/signalbox/a.go", "signalbox/transcript"), nil},
 		{"a test", imports("a_test.go", "signalbox/transcript"), nil},
 		{"unknown package", imports("util/a.go", "fmt"), []string{"util/a.go: package util belongs to no group; add it to groups"}},
