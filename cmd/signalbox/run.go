@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/run/progress"
 	"signalbox/internal/run/publish"
 	"signalbox/internal/run/traces"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -173,7 +174,7 @@ func (r *run) prepare(p *program, f boxFlag) error {
 	}
 	if err != nil {
 		if create { // leave nothing behind
-			os.RemoveAll(filepath.Join(dir, crew.TreesFolder))
+			os.RemoveAll(filepath.Join(dir, workspace.TreesFolder))
 			os.Remove(dir)
 		}
 		return err

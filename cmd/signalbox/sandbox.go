@@ -13,6 +13,7 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/crew"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 )
 
@@ -101,7 +102,7 @@ func (c *sandboxExplainCommand) programs(site contain.Site, project crew.Project
 	settings := site.Config
 	dir := project.Root
 	if project.Repo != nil {
-		dir = filepath.Join(site.Box, crew.TreesFolder, exampleTask)
+		dir = filepath.Join(site.Box, workspace.TreesFolder, exampleTask)
 	}
 	if c.Kind != "check" && c.Kind != "setup" {
 		names := crew.AgentNames(settings)

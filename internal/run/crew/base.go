@@ -2,11 +2,11 @@ package crew
 
 import (
 	"context"
-	"errors"
 	"slices"
 
-	"signalbox/internal/core/journal"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/workspace"
 )
 
 // knownBase returns the commit of the base branch as the ledger knows it, "" before the first checks on it.
@@ -30,8 +30,8 @@ func (c *Crew) observeBase(ctx context.Context, start bool) {
 // observe completes an observation of the base, and records it. The caller holds baseMu.
 func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 	if c.transport != nil {
-		if err := c.sync(ctx, seen); err != nil && ctx.Err() == nil && !isReported(err) {
-			c.warnOnce("cannot synchronise the base branch with the ledger; trying again: " + detail(err))
+		if err := c.sync(ctx, seen); err != nil && ctx.Err() == nil && !engine.IsReported(err) {
+			c.warnOnce("cannot synchronise the base branch with the ledger; trying again: " + workspace.Explain(err))
 		}
 		return
 	}
@@ -48,14 +48,9 @@ func (c *Crew) observe(ctx context.Context, seen rules.ObserveBase) {
 		}
 		_, err = c.box.Engine.Do(ctx, seen)
 	}
-	if err != nil && ctx.Err() == nil && !isReported(err) {
-		c.log.Warn("cannot look at the base branch", "error", detail(err))
+	if err != nil && ctx.Err() == nil && !engine.IsReported(err) {
+		c.log.Warn("cannot look at the base branch", "error", workspace.Explain(err))
 	}
-}
-
-// isReported reports whether an error is one that the engine logs, or with which the run ends, so it is not logged again.
-func isReported(err error) bool {
-	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved)
 }
 
 // noteTeam says, once, that the base branch has another version of the team's configuration than the one that the crew works with.
@@ -84,7 +79,7 @@ func (s *session) restoreBranch(ctx context.Context, commit string, expected ...
 		s.recordMovedBranch(commit, found)
 	}
 	if err != nil && ctx.Err() == nil {
-		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work, "error", detail(err))
+		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work, "error", workspace.Explain(err))
 	}
 }
 

@@ -74,7 +74,7 @@ const (
 // exampleFolder returns the folder that a program works in that is only explained.
 func exampleFolder(site contain.Site, project Project) string {
 	if project.Repo != nil {
-		return filepath.Join(site.Box, TreesFolder, exampleWork)
+		return filepath.Join(site.Box, workspace.TreesFolder, exampleWork)
 	}
 	return project.Root
 }
@@ -207,7 +207,7 @@ func (s *session) contain(name string, configured config.Agent, command agent.Co
 func (c *Crew) useCache() *contain.Generation {
 	cache, err := c.site.Cache.Use()
 	if err != nil {
-		c.warnOnce("programs start without the cache: " + detail(err))
+		c.warnOnce("programs start without the cache: " + workspace.Explain(err))
 	}
 	return cache
 }

@@ -183,9 +183,6 @@ type Outcome struct {
 // TeamVariable is the environment variable with the folder of the team's configuration that a run uses, for its agents that are trees.
 const TeamVariable = "SIGNALBOX_TEAM"
 
-// TreesFolder is the folder in a box that contains the worktrees of its tasks.
-const TreesFolder = "trees"
-
 // Project is what the agents work on.
 type Project struct {
 	// Root is the project's folder.
@@ -207,7 +204,7 @@ func FindProject(ctx context.Context, c *config.Config, root, dir string) (Proje
 	if c.Workspace.Shared() {
 		return Project{Root: root}, nil
 	}
-	repo, err := workspace.Find(ctx, root, filepath.Join(dir, TreesFolder))
+	repo, err := workspace.Find(ctx, root, filepath.Join(dir, workspace.TreesFolder))
 	if err == nil && c.Deliver.Target != "" {
 		err = repo.UseBase(ctx, c.Deliver.Target)
 	}

@@ -38,7 +38,7 @@ func (c *Crew) findRemote() error {
 		}
 	}
 	if err != nil && !d.Pushes() { // the configuration has changed since a request was opened
-		c.log.Warn("cannot look at open pull requests", "error", detail(err))
+		c.log.Warn("cannot look at open pull requests", "error", workspace.Explain(err))
 		return nil
 	}
 	return err
@@ -141,7 +141,7 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	}
 	if !s.hasLatest() && how == rules.DeliverBranch { // the branch is where its author worked, and must be here too
 		if err := repo.AddBranch(context.WithoutCancel(ctx), s.work, d.Commit); err != nil {
-			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error", detail(err))
+			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error", workspace.Explain(err))
 		}
 	}
 	s.removeCompleted(ctx)

@@ -100,7 +100,7 @@ func setRemote(t *testing.T, sc scene) (*stage, *fakeForge) {
 	s.git("remote", "add", "origin", f.remote)
 	s.git("push", "-q", "origin", "main")
 	s.box.Config.Deliver.Remote = f.remote // the configuration must name a folder itself
-	repo, err := workspace.Find(t.Context(), s.root, filepath.Join(s.root, box.FolderName, TreesFolder))
+	repo, err := workspace.Find(t.Context(), s.root, filepath.Join(s.root, box.FolderName, workspace.TreesFolder))
 	if err != nil {
 		t.Fatal(err)
 	}

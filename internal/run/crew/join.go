@@ -149,7 +149,7 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 	if _, err := workspace.Locate(ctx, dir); err != nil {
 		return nil, notAClone(dir)
 	}
-	repo, err := workspace.Find(ctx, dir, filepath.Join(staged, TreesFolder))
+	repo, err := workspace.Find(ctx, dir, filepath.Join(staged, workspace.TreesFolder))
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func TestJoin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.box.Close()
-	repo, err := workspace.Find(t.Context(), dir, filepath.Join(joined.Box, TreesFolder))
+	repo, err := workspace.Find(t.Context(), dir, filepath.Join(joined.Box, workspace.TreesFolder))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (s *stage) join() {
 	if err := os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	repo, err := workspace.Find(s.t.Context(), s.root, filepath.Join(dir, TreesFolder))
+	repo, err := workspace.Find(s.t.Context(), s.root, filepath.Join(dir, workspace.TreesFolder))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func synced(t *testing.T, files []string, machines ...*stage) {
 			}
 		}
 		m.git("fsck", "--no-dangling", "--no-progress")
-		if left, _ := filepath.Glob(filepath.Join(m.box.Dir, TreesFolder, "T*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(m.box.Dir, workspace.TreesFolder, "T*")); len(left) > 0 {
 			t.Errorf("worktrees of completed tasks: %v", left)
 		}
 	}
@@ -210,7 +210,7 @@ on developer T1 attempt 3:
 	if got := b.git("show", "signalbox/T1:first"); got != "first" {
 		t.Errorf("the second author had %q", got)
 	}
-	tree := filepath.Join(a.box.Dir, TreesFolder, "T1")
+	tree := filepath.Join(a.box.Dir, workspace.TreesFolder, "T1")
 	if err := os.WriteFile(filepath.Join(tree, "local"), []byte("local\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ on developer T1 attempt 2:
 `})
 	b := a.machine("b")
 	r := a.fill([]signalbox.Role{signalbox.RoleDeveloper, signalbox.RoleCI})
-	a.awaitFile(filepath.Join(a.box.Dir, TreesFolder, "T1", "first"))
+	a.awaitFile(filepath.Join(a.box.Dir, workspace.TreesFolder, "T1", "first"))
 	r.pauseWhen(func() bool { return len(all[rules.ConversationOpened](a, "T1")) > 0 })
 	if ended := all[rules.AgentTurnEnded](a, "T1"); len(ended) != 1 || !ended[0].Body.Interrupted || ended[0].Body.Commit == "" {
 		t.Fatalf("the turn ended %+v", ended)

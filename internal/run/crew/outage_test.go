@@ -21,6 +21,7 @@ import (
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/pgserver"
 )
 
@@ -210,7 +211,7 @@ on developer *:
 	b, line := s.plug()
 	r := s.beginIn(b, Options{})
 	for _, id := range []string{"T1", "T2"} { // then nothing is being recorded, which could end the outage in the log again
-		s.awaitFile(filepath.Join(b.Dir, TreesFolder, id, id+".done"))
+		s.awaitFile(filepath.Join(b.Dir, workspace.TreesFolder, id, id+".done"))
 	}
 	line.pull(reads)
 	for _, id := range []string{"T1", "T2", "T3"} { // the agents end while the ledger cannot be reached
@@ -245,7 +246,7 @@ on developer T1 attempt 1:
 `})
 	b, line := s.plug()
 	r := s.beginIn(b, Options{Stay: true, Actor: "first"})
-	s.awaitFile(filepath.Join(b.Dir, TreesFolder, "T1", "cut.txt"))
+	s.awaitFile(filepath.Join(b.Dir, workspace.TreesFolder, "T1", "cut.txt"))
 	line.pull(false)
 	lost := all[rules.LeaseGranted](s, "T1")[0]
 	s.await("the agent has ended", func() bool { return len(r.crew.runningSessions()) == 0 }) // without the ledger: its lease is all that it knows

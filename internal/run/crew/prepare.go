@@ -130,7 +130,7 @@ func (s *session) passesOnBase(ctx context.Context, number int) (passes bool) {
 		err = s.trySetupOn(ctx, base, number)
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errSetupFailed) {
-		s.crew.log.Warn("cannot try a setup command on the base", "work", s.work, "error", detail(err))
+		s.crew.log.Warn("cannot try a setup command on the base", "work", s.work, "error", workspace.Explain(err))
 	}
 	return err == nil
 }
@@ -202,7 +202,7 @@ func (s *session) copyInto(ctx context.Context, dir string) ([]string, error) {
 
 // failSetup reports that something other than a setup command failed.
 func (s *session) failSetup(what string, err error) error {
-	return s.reportSetup(rules.ReportSetup{Session: s.id, Epoch: s.epoch, Ran: rules.SetupRan{Command: what, Exit: -1}, Cause: detail(err)})
+	return s.reportSetup(rules.ReportSetup{Session: s.id, Epoch: s.epoch, Ran: rules.SetupRan{Command: what, Exit: -1}, Cause: workspace.Explain(err)})
 }
 
 // reservePorts returns the ports of a folder.
@@ -225,7 +225,7 @@ func (c *Crew) reservePorts(dir string) (p contain.Ports, err error) {
 func (c *Crew) portsOf(dir string) contain.Ports {
 	ports, err := c.reservePorts(dir)
 	if err != nil {
-		c.warnOnce("cannot reserve ports: " + detail(err))
+		c.warnOnce("cannot reserve ports: " + workspace.Explain(err))
 		return contain.Ports{}
 	}
 	return ports
@@ -301,7 +301,7 @@ func (s *session) execSetup(ctx context.Context, w worktree, number int, done *w
 	found := &setupResult{report: rules.ReportSetup{Session: s.id, Epoch: s.epoch, Ran: rules.SetupRan{Command: setup.Name, Commit: before.Commit()}}}
 	report := &found.report
 	if err != nil { // it could not be started
-		report.Ran.Exit, report.Cause = -1, detail(err)
+		report.Ran.Exit, report.Cause = -1, workspace.Explain(err)
 		return found, nil
 	}
 	r := results[0]

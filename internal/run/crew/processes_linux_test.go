@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/workspace"
 )
 
 // runningProcesses returns the pids of a box's agents, and of what they started, that are still running.
@@ -51,7 +52,7 @@ on developer T1:
 	stop()
 	stop = stopped(signalbox.RoleDeveloper)
 	s.until("the work is saved", func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending })
-	tree := filepath.Join(s.box.Dir, TreesFolder, "T1")
+	tree := filepath.Join(s.box.Dir, workspace.TreesFolder, "T1")
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range lines {
 		if argv, err := os.ReadFile(name); err == nil && bytes.Contains(argv, []byte(">survivor; done\x00"+tree+"\x00")) {

@@ -26,7 +26,7 @@ func Prompt(ctx context.Context, b *box.Box, branch string, role signalbox.Role,
 	if err := c.checkRole(role, work); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.Dir, TreesFolder, work)
+	dir := filepath.Join(b.Dir, workspace.TreesFolder, work)
 	if b.Config.Workspace.Shared() {
 		dir = filepath.Dir(b.Dir)
 	} else if !role.IsAuthor() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/prompts"
@@ -63,8 +64,8 @@ func (c *Crew) lookAtRequests(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil && !isReported(err) {
-			c.warnOnce(fmt.Sprintf("cannot look at the pull request of %s: %s", w.ID, detail(err)))
+		if err != nil && !engine.IsReported(err) {
+			c.warnOnce(fmt.Sprintf("cannot look at the pull request of %s: %s", w.ID, workspace.Explain(err)))
 		}
 	}
 }

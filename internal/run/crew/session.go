@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"signalbox"
@@ -17,7 +15,6 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/workspace"
-	"signalbox/internal/text"
 )
 
 // A session carries out one lease. Its steps, in order:
@@ -97,7 +94,7 @@ func (s *session) run(ctx context.Context) {
 	case errors.Is(err, rules.ErrNothingToClaim):
 		s.release(ctx, "")
 	default:
-		s.fail(ctx, rules.FailWorkspace, detail(err), nil)
+		s.fail(ctx, rules.FailWorkspace, workspace.Explain(err), nil)
 	}
 }
 
@@ -210,7 +207,7 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 		default:
 			return err
 		}
-		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error", detail(err))
+		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error", workspace.Explain(err))
 		select {
 		case <-ctx.Done():
 			return err
@@ -362,18 +359,4 @@ func asLeaseLost(err error) error {
 		return fmt.Errorf("%w: %w", errLeaseLost, err)
 	}
 	return err
-}
-
-const noSpace = "no space left on device"
-
-// detail formats an error with its hint on one line. A full disk comes first, because it explains the rest.
-func detail(err error) string {
-	msg := text.OneLine(err.Error())
-	if full := errors.Is(err, syscall.ENOSPC) || strings.Contains(strings.ToLower(msg), noSpace); full && !strings.HasPrefix(msg, noSpace) {
-		msg = noSpace + ": " + msg
-	}
-	if hint := signalbox.HintOf(err); hint != "" {
-		msg += " (" + text.OneLine(hint) + ")"
-	}
-	return msg
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
 )
 
 // signDelay is how long an event may stay unsigned.
@@ -22,7 +23,7 @@ func Sign(ctx context.Context, b *box.Box, log *slog.Logger) {
 		if errors.Is(err, box.ErrNoKey) {
 			return
 		}
-		if err != nil && err.Error() != logged && !isReported(err) {
+		if err != nil && err.Error() != logged && !engine.IsReported(err) {
 			logged = err.Error()
 			log.Warn(signWarning(err), "error", err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/workspace"
 )
 
 // smuggle is a shell command that moves the branch of T1 to a commit with the file smuggled and a changed protected file.
@@ -66,7 +67,7 @@ func TestSmuggledCommit(t *testing.T) {
 			t.Fatalf("the run ended %s", o.Standing)
 		}
 		s.do(rules.Order{What: rules.OrderApprove, Work: "T1", Actor: "me"})
-		s.shell(filepath.Join(s.box.Dir, TreesFolder, "T1"), smuggle)
+		s.shell(filepath.Join(s.box.Dir, workspace.TreesFolder, "T1"), smuggle)
 		s.run()
 		s.unsmuggled()
 		if approved := only[rules.MergeApproved](s, "T1").Body.Commit; approved != only[rules.Merged](s, "T1").Body.Tip {
@@ -86,7 +87,7 @@ func TestSmuggledCommit(t *testing.T) {
 		s.until("the work is saved", func() bool { return s.work("T1").Phase == signalbox.PhaseCIPending })
 		r.stop(nil)
 		<-r.over
-		s.shell(filepath.Join(s.box.Dir, TreesFolder, "T1"), smuggle)
+		s.shell(filepath.Join(s.box.Dir, workspace.TreesFolder, "T1"), smuggle)
 		s.run()
 		s.unsmuggled()
 		if len(all[rules.BranchMoved](s, "T1")) != 1 {

@@ -9,6 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/box"
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/workspace"
 )
@@ -71,8 +72,8 @@ func (c *Crew) findTransport(ctx context.Context) error {
 
 // repair restores what other machines cannot obtain. A failure is only logged, and the work continues without it.
 func (c *Crew) repair(ctx context.Context) {
-	if err := c.transport.repair(ctx); err != nil && ctx.Err() == nil && !isReported(err) {
-		c.warnOnce("cannot repair what other machines need; trying again: " + detail(err))
+	if err := c.transport.repair(ctx); err != nil && ctx.Err() == nil && !engine.IsReported(err) {
+		c.warnOnce("cannot repair what other machines need; trying again: " + workspace.Explain(err))
 	}
 }
 
@@ -464,6 +465,6 @@ func (c *Crew) tidy(ctx context.Context) {
 	}
 	c.completed = completed
 	if err := errors.Join(c.closeCompleted(ctx), c.transport.tidy(ctx)); err != nil && ctx.Err() == nil {
-		c.log.Warn("cannot remove what completed work left", "error", detail(err))
+		c.log.Warn("cannot remove what completed work left", "error", workspace.Explain(err))
 	}
 }

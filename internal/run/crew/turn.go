@@ -219,7 +219,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		t := &turn{cause: rules.FailStart, advice: detail(err), listener: l}
+		t := &turn{cause: rules.FailStart, advice: workspace.Explain(err), listener: l}
 		if signalbox.CodeOf(err) != 0 && !process.Transient(err) { // it fails for every task
 			t.cause, t.advice, t.remedy = rules.FailProgram, text.OneLine(err.Error()), signalbox.HintOf(err)
 		}
@@ -312,7 +312,7 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (program,
 // that first.
 func (t *turn) rejectWorkspace(err error) {
 	t.signal, t.progressed = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, false
-	t.advice = "Your changes cannot be saved: " + detail(err) + "."
+	t.advice = "Your changes cannot be saved: " + workspace.Explain(err) + "."
 }
 
 // report tells the rules how the turn ended and what it said.

@@ -78,7 +78,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	}
 	ws.tooLarge = errors.Is(err, errTooLarge)
 	if workspace.NeedsAgent(err) {
-		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
+		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+workspace.Explain(err)+".", nil
 	}
 	if err == nil {
 		err = s.setupWorkspace(ctx, ws, tree)

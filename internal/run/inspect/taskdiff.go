@@ -38,7 +38,7 @@ func OpenDiff(ctx context.Context, b *box.Box, root string, w *rules.Work, worki
 	if d.details, err = ReadDetails(ctx, b, w, time.Now()); err != nil {
 		return nil, err
 	}
-	if d.review, err = workspace.OpenReview(ctx, root, filepath.Join(b.Dir, crew.TreesFolder)); err != nil {
+	if d.review, err = workspace.OpenReview(ctx, root, filepath.Join(b.Dir, workspace.TreesFolder)); err != nil {
 		return nil, err
 	}
 	if err = d.obtain(ctx, b, root); err != nil {

@@ -66,6 +66,9 @@ type Repo struct {
 	started    func(args []string) // test hook: called with the arguments of each git
 }
 
+// TreesFolder is the folder in a box that contains the worktrees of its tasks.
+const TreesFolder = "trees"
+
 const branchPrefix = "signalbox/"
 
 // Branch returns the name of the branch of a task.

@@ -18,6 +18,7 @@ import (
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 )
 
@@ -231,7 +232,7 @@ func (r *machineReader) look(ctx context.Context, d *Dashboard) (machine, error)
 	}
 	dir := project.Root
 	if project.Repo != nil {
-		dir = filepath.Join(site.Box, crew.TreesFolder, "T1")
+		dir = filepath.Join(site.Box, workspace.TreesFolder, "T1")
 	}
 	for _, name := range crew.AgentNames(d.box.Config) {
 		explained, err := crew.ExplainAgent(site, name, "T1", dir, m.support)

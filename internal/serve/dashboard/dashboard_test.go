@@ -26,6 +26,7 @@ import (
 	"signalbox/internal/portfolio"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/run/inspect"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/serve/access"
 	"signalbox/internal/serve/ask"
 )
@@ -735,7 +736,7 @@ func TestOnlyWholeDiffsAreApproved(t *testing.T) {
 func TestWorkingDiffIsNotApproved(t *testing.T) {
 	folder, commit := repository(t, map[string]string{"a.go": "x := 1\n"})
 	s := newStageIn(t, folder, "", commit)
-	tree := filepath.Join(s.box.Dir, crew.TreesFolder, "T1")
+	tree := filepath.Join(s.box.Dir, workspace.TreesFolder, "T1")
 	git(t, folder, "worktree", "add", "-q", tree, "task")
 	for i := range 205 {
 		if err := os.WriteFile(filepath.Join(tree, fmt.Sprintf("new%d.go", i)), []byte("package a\n"), 0o600); err != nil {
