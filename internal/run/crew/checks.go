@@ -26,7 +26,7 @@ func (s *session) check(ctx context.Context) (err error) {
 	w, repo := s.workItem(), s.crew.project.Repo
 	dir, commit, base, changed := s.crew.project.Root, "", "", []string(nil)
 	if repo != nil {
-		base, err = s.crew.base(ctx)
+		base, err = s.crew.exchange.Base(ctx)
 		commit = base
 	}
 	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
@@ -47,7 +47,7 @@ func (s *session) check(ctx context.Context) (err error) {
 	if w.Task.Kind == rules.KindBaseline {
 		owner = ""
 	}
-	if err := s.crew.publish(ctx, owner, commit); err != nil {
+	if err := s.crew.exchange.Publish(ctx, owner, commit); err != nil {
 		return err
 	}
 	if repo != nil && len(s.crew.box.Config.Checks) > 0 {
@@ -148,10 +148,10 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 		saved, err = s.saveByHand(ctx)
 	} else {
 		saved = t.Saved.Commit
-		err = s.crew.obtain(ctx, s.work, saved)
+		err = s.crew.exchange.Obtain(ctx, s.work, saved)
 	}
 	if err == nil && t.Conflict != nil {
-		err = s.crew.obtain(ctx, s.work, t.Conflict.Commit, t.Conflict.Base, t.Conflict.Draft)
+		err = s.crew.exchange.Obtain(ctx, s.work, t.Conflict.Commit, t.Conflict.Base, t.Conflict.Draft)
 	}
 	if err != nil {
 		return "", nil, nil, err
@@ -187,7 +187,7 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 
 // saveByHand returns a commit of what is in the task's worktree, if no agent has saved it: a person may have done the work.
 func (s *session) saveByHand(ctx context.Context) (string, error) {
-	if !s.crew.project.Repo.HasTree(s.work) && s.crew.transport != nil {
+	if !s.crew.project.Repo.HasTree(s.work) && s.crew.exchange.Shared() {
 		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the work was done by hand on another machine, and is not saved"),
 			Hint: "start signalbox there, with the role ci"}
 	}

@@ -20,7 +20,7 @@ import (
 // mergeBase merges the base branch, as the ledger knows it, into a task's branch, which is at tip. If they conflict, the worktree has a
 // draft afterwards, and the ledger the conflict.
 func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip string) error {
-	base, c := s.crew.knownBase(), s.workItem().Task.Conflict
+	base, c := s.crew.exchange.KnownBase(), s.workItem().Task.Conflict
 	if base == "" {
 		return nil
 	}
@@ -147,4 +147,13 @@ func (s *session) describeConflict(ctx context.Context, e *workspace.ConflictErr
 	}
 	body, err := s.put([]byte(b.String()))
 	return &rules.Conflict{Commit: e.Ours, Base: e.Theirs, Files: e.Files, Submodules: e.Submodules, Body: body}, err
+}
+
+// reportConflictFound publishes the commits of a conflict, and reports it.
+func (s *session) reportConflictFound(ctx context.Context, found rules.Conflict) (rules.Answer, error) {
+	if err := s.crew.exchange.Publish(ctx, s.work, found.Commit, found.Base, found.Draft); err != nil {
+		return rules.Answer{}, err
+	}
+	answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: found})
+	return answer, asLeaseLost(err)
 }

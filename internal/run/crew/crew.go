@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/forge"
+	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
 	"signalbox/internal/team"
@@ -141,11 +143,12 @@ type Crew struct {
 	support sandbox.Support
 	remote  string      // the address that branches are pushed to; "" if none are
 	forge   forge.Forge // opens pull requests; nil if there are none
-	// transport brings commits to other machines; nil if the ledger is of this machine alone.
-	transport transport
-	machine   string // the name of this machine, "" if the ledger is of this machine alone
-	opts      Options
-	log       *slog.Logger
+	// exchange brings commits to other machines, and follower keeps the base branch where the ledger says.
+	exchange *transport.Exchange
+	follower *transport.Follower
+	machine  string // the name of this machine, "" if only this machine uses the ledger
+	opts     Options
+	log      *slog.Logger
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
@@ -158,9 +161,6 @@ type Crew struct {
 
 	// requestWaits is what open pull requests wait for, by task; used by the goroutine that looks at them only.
 	requestWaits map[string]requestWait
-
-	baseMu   sync.Mutex // held while the base branch is looked at, or moved to that of the remote repository
-	noFollow time.Time  // until when the base branch is not moved to that of the ledger; guarded by baseMu
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -258,7 +258,8 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	}
 	c.site.Cache.Copy = c.opts.copies
 	c.support = process.Support()
-	if c.opts.machines || b.Config.ManyMachines() {
+	shared := c.opts.machines || b.Config.ManyMachines()
+	if shared {
 		c.machine = machineName(b.Config)
 	}
 	if c.keyed() {
@@ -269,10 +270,14 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 	if err := c.findRemote(); err != nil {
 		return nil, err
 	}
-	if err := b.Engine.WhenAvailable(ctx, func() error { return c.findTransport(ctx) }); err != nil {
+	if err := b.Engine.WhenAvailable(ctx, func() (err error) {
+		c.exchange, err = transport.Open(ctx, b, project.Repo, c.opts.Actor, shared)
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	c.observeBase(ctx, true) // before the work of killed crews is released: somebody may have been at work
+	c.follower = transport.NewFollower(c.exchange, c.log, c.noteTeam)
+	c.follower.Observe(ctx, true) // before the work of killed crews is released: somebody may have been at work
 	if err := b.Engine.WhenAvailable(ctx, func() error { return c.reapOrphans(ctx) }); err != nil {
 		return nil, err
 	}
@@ -295,6 +300,19 @@ func machineName(c *config.Config) string {
 	}
 	host, _ := os.Hostname()
 	return host
+}
+
+// noteTeam says, once, that the base branch has another version of the team's configuration than the one that the crew works with.
+func (c *Crew) noteTeam(ctx context.Context, base string) {
+	shared := c.opts.Team
+	if shared == nil || shared.Commit == "" || shared.Commit == base || c.settled.Load() {
+		return
+	}
+	changed, err := c.project.Repo.Differing(ctx, shared.Commit, base)
+	if err != nil || !slices.ContainsFunc(changed, shared.Uses) || c.settled.Swap(true) {
+		return
+	}
+	c.log.Warn("the team's configuration has changed on " + c.branch + "; this run keeps the one that it started with, and the next run uses the new one")
 }
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
@@ -331,7 +349,7 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 	c.running.Wait()
 	if err != nil { // the sessions may have changed the outcome, and their agents the base branch, while they ended, and other processes may have completed the plan
 		c.box.Engine.RefreshFinally(ctx)
-		c.observeBase(context.WithoutCancel(ctx), false)
+		c.follower.Observe(context.WithoutCancel(ctx), false)
 		outcome, _ = c.status()
 	}
 	stop(nil)
@@ -351,11 +369,11 @@ func (c *Crew) dispatchLoop(ctx context.Context) (Outcome, error) {
 		c.warnUnchecked()
 		busy := c.isBusy() // asked once: a session that ends from here on may have moved the base branch, and wakes the loop
 		if !busy {
-			c.observeBase(ctx, false)
+			c.follower.Observe(ctx, false)
 			c.tidy(ctx)
 		}
 		outcome, wake := c.status()
-		unseen := c.transport != nil && c.box.Engine.Tail().Seq != seen // the base branch may be behind
+		unseen := c.exchange.Shared() && c.box.Engine.Tail().Seq != seen // the base branch may be behind
 		if c.isFinished(outcome, busy) && !unseen {
 			return outcome, nil
 		}
@@ -431,7 +449,7 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		if !possible {
 			return nil
 		}
-		c.observeBase(ctx, false) // not for every event, because it starts git
+		c.follower.Observe(ctx, false) // not for every event, because it starts git
 		secret := box.NewSecret()
 		answer, err := c.box.Engine.DoPatiently(ctx, nil, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
 			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret), ByHand: c.checksByHand(), Machine: c.machine})

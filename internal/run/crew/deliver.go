@@ -92,7 +92,7 @@ func newForge(d config.Deliver, remote string) (forge.Forge, error) {
 func (s *session) deliver(ctx context.Context, how string) error {
 	repo, w := s.crew.project.Repo, s.workItem()
 	t := w.Task
-	if err := s.crew.obtain(ctx, s.work, t.Commit, t.Base); err != nil {
+	if err := s.crew.exchange.Obtain(ctx, s.work, t.Commit, t.Base); err != nil {
 		return err
 	}
 	if changed, err := repo.Changed(ctx, t.Base, t.Commit); err != nil {
@@ -123,7 +123,7 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	if d.Commit, err = repo.DeliveryCommit(ctx, workspace.Delivery{Task: w.ID, Commit: t.Commit, Base: t.Base, Squash: s.crew.box.Config.Deliver.Squash, Message: message}); err != nil {
 		return err
 	}
-	if err := s.crew.publish(ctx, s.work, d.Commit); err != nil {
+	if err := s.crew.exchange.Publish(ctx, s.work, d.Commit); err != nil {
 		return err
 	}
 	if how != rules.DeliverBranch {
@@ -139,7 +139,7 @@ func (s *session) deliver(ctx context.Context, how string) error {
 	if _, err := s.submit(rules.ReportDelivery{Session: s.id, Epoch: s.epoch, Delivery: d}); err != nil {
 		return asLeaseLost(err)
 	}
-	if !s.hasLatest() && how == rules.DeliverBranch { // the branch is where its author worked, and must be here too
+	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) && how == rules.DeliverBranch { // the branch is where its author worked, and must be here too
 		if err := repo.AddBranch(context.WithoutCancel(ctx), s.work, d.Commit); err != nil {
 			s.crew.log.Warn("cannot create the branch of delivered work", "work", s.work, "error", workspace.Explain(err))
 		}
@@ -151,7 +151,7 @@ func (s *session) deliver(ctx context.Context, how string) error {
 // outdated returns why work must go back before it is delivered, "" if it need not: what it builds on has changed since the checks.
 func (s *session) outdated(ctx context.Context, t *rules.Task) (string, error) {
 	for _, below := range s.crew.stackedOn(s.work) {
-		if err := s.crew.obtain(ctx, workOf(below), below.Commit); err != nil {
+		if err := s.crew.exchange.Obtain(ctx, workOf(below), below.Commit); err != nil {
 			return "", err
 		}
 		if current, err := s.crew.project.Repo.Contains(ctx, t.Commit, below.Commit); err != nil {
@@ -174,7 +174,7 @@ func (s *session) mergedMeanwhile(ctx context.Context, t *rules.Task) (string, e
 	if err != nil || status.State != forge.Merged {
 		return "", err
 	}
-	base, err := c.updateBase(ctx, s.work, status.Merged)
+	base, err := c.follower.Update(ctx, c.remote, s.work, status.Merged)
 	if err != nil {
 		return "", fmt.Errorf("%s was merged, but the branch %s cannot be updated: %w", d.Request, c.branch, err)
 	}
@@ -273,13 +273,13 @@ func workOf(d rules.Delivery) string { return strings.TrimPrefix(d.Branch, works
 func (c *Crew) startOf(ctx context.Context, work, base string) (string, error) {
 	var commits []string
 	for _, d := range c.stackedOn(work) {
-		if err := c.obtain(ctx, workOf(d), d.Commit); err != nil {
+		if err := c.exchange.Obtain(ctx, workOf(d), d.Commit); err != nil {
 			return "", err
 		}
 		commits = append(commits, d.Commit)
 	}
 	if base != "" {
-		if err := c.obtain(ctx, "", base); err != nil {
+		if err := c.exchange.Obtain(ctx, "", base); err != nil {
 			return "", err
 		}
 	}

@@ -136,3 +136,25 @@ func (c *Crew) closeUnused(ctx context.Context, work string) error {
 	}
 	return c.closeWork(ctx, work)
 }
+
+// tidy removes the worktrees of work that other machines have completed, and what it published.
+func (c *Crew) tidy(ctx context.Context) {
+	if !c.exchange.Shared() {
+		return
+	}
+	completed := 0
+	c.box.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Task != nil && w.Phase == signalbox.PhaseCompleted {
+				completed++
+			}
+		}
+	})
+	if completed == c.completed {
+		return
+	}
+	c.completed = completed
+	if err := errors.Join(c.closeCompleted(ctx), c.exchange.Tidy(ctx)); err != nil && ctx.Err() == nil {
+		c.log.Warn("cannot remove what completed work left", "error", workspace.Explain(err))
+	}
+}

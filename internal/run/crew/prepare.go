@@ -125,7 +125,7 @@ func (s *session) passesOnBase(ctx context.Context, number int) (passes bool) {
 	if task := s.workItem().Task; task != nil && task.Kind == rules.KindBaseline {
 		return false
 	}
-	base, err := s.crew.base(ctx)
+	base, err := s.crew.exchange.Base(ctx)
 	if err == nil {
 		err = s.trySetupOn(ctx, base, number)
 	}

@@ -3,7 +3,6 @@ package crew
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,7 +79,7 @@ func (c *Crew) lookAtRequest(ctx context.Context, w *rules.Work) error {
 	report := rules.ReportRequest{Work: w.ID, Actor: c.opts.Actor, Request: d.Request, Commit: d.Commit}
 	switch status.State {
 	case forge.Merged:
-		base, err := c.updateBase(ctx, w.ID, status.Merged)
+		base, err := c.follower.Update(ctx, c.remote, w.ID, status.Merged)
 		if err != nil {
 			return fmt.Errorf("%s was merged, but the branch %s cannot be updated: %w", d.Request, c.branch, err)
 		}
@@ -151,7 +150,7 @@ func (c *Crew) addFindings(ctx context.Context, w *rules.Work, status forge.Stat
 		return nil
 	}
 	if status.Conflicts { // the developer merges the branch as it is here
-		if _, err := c.updateBase(ctx, w.ID, ""); err != nil {
+		if _, err := c.follower.Update(ctx, c.remote, w.ID, ""); err != nil {
 			return fmt.Errorf("%s has conflicts, but the branch %s cannot be updated: %w", report.Request, c.branch, err)
 		}
 	}
@@ -176,42 +175,4 @@ func (c *Crew) addFindings(ctx context.Context, w *rules.Work, status forge.Stat
 	body, err := c.box.Engine.PutBlob(ctx, strings.NewReader(b.String()))
 	report.Body = body
 	return err
-}
-
-// updateBase moves the base branch here to that of the remote repository, and returns its commit. If merged is not "", the branch must contain
-// that commit afterwards.
-func (c *Crew) updateBase(ctx context.Context, work, merged string) (string, error) {
-	repo := c.project.Repo
-	commit, err := repo.Fetch(ctx, c.remote)
-	if err != nil {
-		return "", err
-	}
-	if merged != "" {
-		if contained, err := repo.Contains(ctx, commit, merged); err != nil {
-			return "", err
-		} else if !contained {
-			return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("it does not contain %.12s in the remote repository", merged),
-				Hint: "was it merged into another branch? Merge it into " + c.branch + " there too"}
-		}
-	}
-	c.baseMu.Lock() // not while it talks to the remote repository: nothing starts while it is held
-	defer c.baseMu.Unlock()
-	if c.transport != nil { // what other machines have merged comes first
-		if err := c.sync(ctx, rules.ObserveBase{}); err != nil {
-			return "", err
-		}
-	}
-	warning, err := repo.FastForward(ctx, work, commit)
-	if errors.Is(err, workspace.ErrDiverged) {
-		return "", &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("it has commits that the remote repository has not"),
-			Hint: "merge the two: git pull, on " + c.branch}
-	}
-	if err != nil {
-		return "", err
-	}
-	if warning != "" {
-		c.log.Warn(warning)
-	}
-	c.observe(ctx, rules.ObserveBase{Fetched: true})
-	return commit, nil
 }

@@ -133,7 +133,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		if t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t)); err != nil {
 			return err
 		}
-		if err = s.publishSaved(ctx, t.commit); err != nil && ctx.Err() != nil {
+		if err = s.crew.exchange.PublishSaved(ctx, s.work, t.commit); err != nil && ctx.Err() != nil {
 			t.commit, err = "", nil // it stays here, and the turn is recorded without it
 		}
 		return err
