@@ -129,3 +129,9 @@ func Group(number string) string {
 	}
 	return out.String()
 }
+
+// LastLine returns the last line that is not empty, without the spaces around it.
+func LastLine(text string) string {
+	text = strings.TrimRight(text, " \t\r\n")
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}

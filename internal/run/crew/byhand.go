@@ -69,7 +69,7 @@ func (s *session) checkByHand(ctx context.Context) (err error) {
 			defer func() { err = errors.Join(err, scratch.Close()) }()
 			dir = scratch.Dir
 		}
-		if report.Rows, report.Body, err = s.prepareAndCheck(ctx, dir); err != nil {
+		if report.Rows, report.Body, err = s.job().Run(ctx, dir); err != nil {
 			return err
 		}
 		if report.Protected, err = s.protectedEdits(ctx, report.Base, report.Commit); err != nil {

@@ -26,11 +26,11 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
-	"signalbox/internal/sandbox"
 	"signalbox/internal/team"
 )
 
@@ -140,7 +140,7 @@ type Crew struct {
 	branch  string // the base branch, "" if there is none
 	owner   *agent.Owner
 	site    contain.Site
-	support sandbox.Support
+	checks  *checks.Runner
 	remote  string      // the address that branches are pushed to; "" if none are
 	forge   forge.Forge // opens pull requests; nil if there are none
 	// exchange brings commits to other machines, and follower keeps the base branch where the ledger says.
@@ -257,7 +257,6 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		return nil, err
 	}
 	c.site.Cache.Copy = c.opts.copies
-	c.support = process.Support()
 	shared := c.opts.machines || b.Config.ManyMachines()
 	if shared {
 		c.machine = machineName(b.Config)
@@ -289,6 +288,11 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		return nil, err
 	}
 	c.owner = owner
+	c.checks = &checks.Runner{Site: c.site, Repo: project.Repo, Support: process.Support(), Exchange: c.exchange, Owner: owner,
+		PortRegister: c.opts.ports, Log: c.log, Warn: c.warnOnce,
+		Start: func(spec process.Spec, started func(process.ID) error) (workspace.Running, error) {
+			return c.start(spec, started)
+		}}
 	return c, nil
 }
 
@@ -313,6 +317,17 @@ func (c *Crew) noteTeam(ctx context.Context, base string) {
 		return
 	}
 	c.log.Warn("the team's configuration has changed on " + c.branch + "; this run keeps the one that it started with, and the next run uses the new one")
+}
+
+// warnOnce logs a warning, once for each text.
+func (c *Crew) warnOnce(text string) {
+	c.mu.Lock()
+	known := c.told[text]
+	c.told[text] = true
+	c.mu.Unlock()
+	if !known {
+		c.log.Warn(text)
+	}
 }
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }

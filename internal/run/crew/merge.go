@@ -105,7 +105,7 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 	}
 	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: base, Message: message, Squash: s.crew.box.Config.Deliver.Squash}
 	request.Check = func(ctx context.Context, dir string) error {
-		rows, body, err := s.prepareAndCheck(ctx, dir)
+		rows, body, err := s.job().Run(ctx, dir)
 		command.Rows, command.Body = rows, body
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/text"
 )
 
@@ -203,7 +204,7 @@ func (c *Crew) failedChecks(ctx context.Context, seq uint64) (failed []FailedChe
 			if err != nil {
 				return nil, err
 			}
-			failed = append(failed, FailedCheck{row.Check, row.Environment, row.Exit, row.Cause, endOf(output)})
+			failed = append(failed, FailedCheck{row.Check, row.Environment, row.Exit, row.Cause, checks.EndOf(output)})
 		}
 		break
 	}

@@ -13,6 +13,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/workspace"
 )
@@ -86,7 +87,7 @@ func (s *session) run(ctx context.Context) {
 		if s.holdsLease() { // it could not be renewed in time; its agent was ended
 			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: "its lease could not be renewed"})
 		}
-	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed):
+	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, checks.ErrSetupFailed):
 	case left != nil:
 		s.fail(ctx, rules.FailProcesses, left.Error(), s.unreported)
 	case ctx.Err() != nil:
@@ -100,7 +101,7 @@ func (s *session) run(ctx context.Context) {
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) || errors.Is(err, errSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
+	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) || errors.Is(err, checks.ErrSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
 		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) || code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
@@ -359,4 +360,11 @@ func asLeaseLost(err error) error {
 		return fmt.Errorf("%w: %w", errLeaseLost, err)
 	}
 	return err
+}
+
+// live shows what the session does.
+func (s *session) live(line string) {
+	if s.crew.opts.Live != nil {
+		s.crew.opts.Live(Activity{s.work, s.id, s.role, line})
+	}
 }

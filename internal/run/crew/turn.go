@@ -98,7 +98,7 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 	contained := s.contain(name, configured, command, ws)
 	finish := sync.OnceFunc(func() { s.finish(name, contained) })
 	defer finish()
-	recorded, err := s.recordedPolicy(contained.Policy)
+	recorded, err := s.job().Recorded(contained.Policy)
 	if err != nil {
 		return rules.Answer{}, nil, err
 	}
@@ -495,7 +495,7 @@ func (t *turn) trouble() (agent.Trouble, string) {
 	case stream.Failed:
 		status, message = stream.ErrorStatus, stream.Error
 	case t.exit.Code != 0 && !stream.Ended && !t.lingered:
-		message = lastLine(t.listener.errors.String())
+		message = text.LastLine(t.listener.errors.String())
 	}
 	if message = text.OneLine(message); message == "" && status == 0 {
 		return "", ""

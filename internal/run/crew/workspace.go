@@ -3,11 +3,13 @@ package crew
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
@@ -194,7 +196,7 @@ func (s *session) openScratch(ctx context.Context, commit string, about *rules.W
 	ws.steer = func(ctx context.Context) ([]string, error) {
 		shown, err := scratch.Steer(ctx, base)
 		if err == nil { // the human wants these, although git ignores them
-			_, err = s.copyInto(ctx, scratch.Dir)
+			_, err = s.job().Copy(ctx, scratch.Dir)
 		}
 		return shown, err
 	}
@@ -214,6 +216,29 @@ func (s *session) steeringBase(ctx context.Context, commit string, about *rules.
 		base, err = c.startOf(ctx, about.ID, base)
 	}
 	return base, err
+}
+
+// setupWorkspace makes the workspace of the session's agent ready. An author who must resolve a conflict, or clean up, gets it as it is:
+// the files may have conflict markers.
+func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree *workspace.Tree) error {
+	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil && s.role == signalbox.RoleDeveloper {
+		return nil
+	}
+	w := checks.Folder{Dir: ws.dir, Tree: tree}
+	if !s.role.IsAuthor() { // the commands run what a developer wrote, which must not reach the home folder of a reviewer
+		homes, err := s.crew.site.OpenHomes(s.work, contain.ChecksHome, false)
+		if err != nil {
+			return err
+		}
+		defer homes.Close()
+		w.Homes = homes
+	}
+	err := s.job().Prepare(ctx, w)
+	if fault := (*checks.SetupFault)(nil); errors.As(err, &fault) { // the agent can repair it, or judge it
+		ws.cleanupNote = fmt.Sprintf("The folder is not ready to work in: %s. The command passes on the base branch, so a change of this task is the cause.", fault)
+		return nil
+	}
+	return err
 }
 
 // removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
