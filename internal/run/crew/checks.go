@@ -27,7 +27,7 @@ func (s *session) check(ctx context.Context) (err error) {
 	}
 	if repo != nil && err == nil && w.Task.Kind != rules.KindBaseline {
 		conflict := (*rules.Conflict)(nil)
-		if base, err = s.crew.startOf(ctx, s.work, base); err != nil {
+		if base, err = s.crew.stack.Start(ctx, s.work, base); err != nil {
 			return err
 		}
 		commit, changed, conflict, err = s.commitToCheck(ctx, base)

@@ -24,7 +24,7 @@ func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip strin
 	if base == "" {
 		return nil
 	}
-	base, err := s.crew.startOf(ctx, s.work, base)
+	base, err := s.crew.stack.Start(ctx, s.work, base)
 	if err != nil {
 		return err
 	}

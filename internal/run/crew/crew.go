@@ -28,6 +28,7 @@ import (
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/checks"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/deliver"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
@@ -107,9 +108,12 @@ type delays struct {
 }
 
 func defaultDelays() *delays {
-	return &delays{slowRequest: slowRequest, size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+	return &delays{slowRequest: deliver.SlowRequest, size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
 		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
+
+// firstLook bounds how long a run looks at open pull requests before it starts agents.
+const firstLook = 30 * time.Second
 
 // Activity is something that an agent just did. It is not recorded in the ledger.
 type Activity struct {
@@ -141,8 +145,9 @@ type Crew struct {
 	owner   *agent.Owner
 	site    contain.Site
 	checks  *checks.Runner
-	remote  string      // the address that branches are pushed to; "" if none are
-	forge   forge.Forge // opens pull requests; nil if there are none
+	// requests are the open pull requests, and stack is the delivered work that other work builds on.
+	requests *deliver.Requests
+	stack    deliver.Stack
 	// exchange brings commits to other machines, and follower keeps the base branch where the ledger says.
 	exchange *transport.Exchange
 	follower *transport.Follower
@@ -158,9 +163,6 @@ type Crew struct {
 	completed int
 	// mayHold means that Run was stopped while it asked for work, and may yet get a lease. Close reads it after Run has returned.
 	mayHold bool
-
-	// requestWaits is what open pull requests wait for, by task; used by the goroutine that looks at them only.
-	requestWaits map[string]requestWait
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -229,7 +231,7 @@ func LocateProject(ctx context.Context, c *config.Config, root string) (Project,
 
 // New returns a crew for a box. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}, requestWaits: map[string]requestWait{}}
+	c := &Crew{box: b, project: project, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
 	if project.Repo != nil {
 		c.branch = project.Repo.Base
 		project.Repo.Warn = c.warnOnce
@@ -266,8 +268,11 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 			return nil, err
 		}
 	}
-	if err := c.findRemote(); err != nil {
+	target, err := deliver.Find(project.Repo, b.Config.Deliver, deliver.Options{Open: len(deliver.Waiting(b)) > 0, Forge: c.opts.forge})
+	if err != nil && b.Config.Deliver.Pushes() {
 		return nil, err
+	} else if err != nil { // the configuration has changed since a request was opened
+		c.log.Warn("cannot look at open pull requests", "error", workspace.Explain(err))
 	}
 	if err := b.Engine.WhenAvailable(ctx, func() (err error) {
 		c.exchange, err = transport.Open(ctx, b, project.Repo, c.opts.Actor, shared)
@@ -276,6 +281,9 @@ func New(ctx context.Context, b *box.Box, project Project, opts *Options) (*Crew
 		return nil, err
 	}
 	c.follower = transport.NewFollower(c.exchange, c.log, c.noteTeam)
+	c.stack = deliver.Stack{Box: b, Repo: project.Repo, Exchange: c.exchange}
+	c.requests = &deliver.Requests{Target: target, Box: b, Follower: c.follower, Actor: c.opts.Actor, Slow: c.opts.delays.slowRequest,
+		Pause: cmp.Or(c.opts.delays.request, b.Config.Deliver.Interval()), Warn: c.warnOnce, Reported: c.removeCompleted}
 	c.follower.Observe(ctx, true) // before the work of killed crews is released: somebody may have been at work
 	if err := b.Engine.WhenAvailable(ctx, func() error { return c.reapOrphans(ctx) }); err != nil {
 		return nil, err
@@ -351,10 +359,12 @@ func (c *Crew) Run(ctx context.Context) (Outcome, error) {
 			stop(err)
 		}
 	})
-	looking, looked := context.WithTimeout(following, cmp.Or(c.opts.delays.firstLook, firstLook))
-	c.lookAtRequests(looking) // before the loop can find that there is nothing to do
-	looked()
-	helpers.Go(func() { c.watchRequests(following) })
+	if c.requests.Can() && slices.Contains(c.opts.Roles, signalbox.RoleMerger) {
+		looking, looked := context.WithTimeout(following, cmp.Or(c.opts.delays.firstLook, firstLook))
+		c.requests.Look(looking) // before the loop can find that there is nothing to do
+		looked()
+		helpers.Go(func() { c.requests.Watch(following) })
+	}
 	outcome, err := c.dispatchLoop(following)
 	c.mayHold = errors.Is(err, engine.ErrUnknownOutcome)
 	if following.Err() != nil && ctx.Err() == nil {

@@ -105,6 +105,13 @@ func (c *Crew) isCompleted(work string) (completed bool) {
 	return completed
 }
 
+// removeCompleted removes the worktree of work if it is completed.
+func (c *Crew) removeCompleted(ctx context.Context, work string) {
+	if c.isCompleted(work) {
+		c.removeWorktree(context.WithoutCancel(ctx), work)
+	}
+}
+
 // closeCompleted removes the worktrees and branches of completed work. Cancelled work keeps them, because it may be retried.
 func (c *Crew) closeCompleted(ctx context.Context) error {
 	tasks, err := c.project.Repo.Tasks(ctx)

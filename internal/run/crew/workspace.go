@@ -94,7 +94,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 // startStacked puts a new worktree on the work that it builds on, if that is not on the base branch.
 func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error {
 	base := s.crew.exchange.KnownBase()
-	start, err := s.crew.startOf(ctx, s.work, base)
+	start, err := s.crew.stack.Start(ctx, s.work, base)
 	if err != nil || start == base {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *session) steeringBase(ctx context.Context, commit string, about *rules.
 	if t := about.Task; t != nil && t.Commit == commit && t.Base != "" {
 		base = t.Base
 	} else if base, err = c.exchange.Base(ctx); err == nil {
-		base, err = c.startOf(ctx, about.ID, base)
+		base, err = c.stack.Start(ctx, about.ID, base)
 	}
 	return base, err
 }
