@@ -32,7 +32,7 @@ func (s *session) check(ctx context.Context) (err error) {
 		}
 		commit, changed, conflict, err = s.commitToCheck(ctx, base)
 		if err == nil && conflict != nil {
-			_, err := s.reportConflictFound(ctx, *conflict)
+			_, err := s.conflicts().Found(ctx, *conflict)
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 	}
 	resolved, unresolved := saved, []string(nil)
 	if t.Conflict != nil {
-		if resolved, unresolved, err = repo.ResolveConflict(ctx, s.work, namesOf(t.Conflict), saved, base); err != nil {
+		if resolved, unresolved, err = s.conflicts().Resolve(ctx, t.Conflict, saved, base); err != nil {
 			return "", nil, nil, err
 		}
 	}
@@ -167,7 +167,7 @@ func (s *session) commitToCheck(ctx context.Context, base string) (commit string
 	commit, err = repo.Combine(ctx, s.work, resolved, base)
 	if found := (*workspace.ConflictError)(nil); errors.As(err, &found) {
 		s.restoreBranch(ctx, resolved, saved, t.Commit)
-		conflict, err = s.describeConflict(ctx, found)
+		conflict, err = s.conflicts().Describe(ctx, found)
 		return "", nil, conflict, err
 	}
 	if err != nil {

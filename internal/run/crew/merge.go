@@ -51,7 +51,11 @@ func (s *session) merge(ctx context.Context) error {
 	case errors.Is(err, workspace.ErrUnchanged):
 		command.Unchanged = true
 	case errors.As(err, &conflict):
-		return s.reportConflict(ctx, conflict)
+		found, err := s.conflicts().Describe(ctx, conflict)
+		if err == nil {
+			_, err = s.conflicts().Found(ctx, *found)
+		}
+		return err
 	case errors.As(err, &failed):
 		command.Refusal = failed.Error()
 	case err != nil:

@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/checks"
+	"signalbox/internal/run/conflicts"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
@@ -89,6 +90,32 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 		return nil, err
 	}
 	return ws, nil
+}
+
+// mergeBase merges the base branch, as the ledger knows it, into a task's branch, which is at tip. If they conflict, the worktree has a
+// draft afterwards, and the ledger the conflict.
+func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip string) error {
+	base, task := s.crew.exchange.KnownBase(), s.workItem().Task
+	if base == "" {
+		return nil
+	}
+	base, err := s.crew.stack.Start(ctx, s.work, base)
+	if err == nil {
+		err = s.conflicts().MergeBase(ctx, tree, task, tip, base)
+	}
+	if errors.Is(err, conflicts.ErrAsked) {
+		err = fmt.Errorf("%w: %w", errLeaseLost, err)
+	}
+	return err
+}
+
+// conflicts returns what finds and reports the conflicts of the session's task.
+func (s *session) conflicts() *conflicts.Resolver {
+	return &conflicts.Resolver{Config: s.crew.box.Config, Repo: s.crew.project.Repo, Exchange: s.crew.exchange, Work: s.work, Put: s.put,
+		Moved: s.recordMovedBranch, Report: func(found rules.Conflict) (rules.Answer, error) {
+			answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: found})
+			return answer, asLeaseLost(err)
+		}}
 }
 
 // startStacked puts a new worktree on the work that it builds on, if that is not on the base branch.
