@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,7 +14,9 @@ import (
 	"signalbox"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/project"
+	"signalbox/internal/run/transport"
+	"signalbox/internal/run/workspace"
 )
 
 type inviteCommand struct {
@@ -60,7 +63,7 @@ func (c *inviteCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		found, err := crew.Offer(ctx, b, filepath.Dir(b.Dir), p.actor(""))
+		found, err := offerRepository(ctx, b, p.actor(""))
 		if err != nil {
 			return err
 		}
@@ -81,6 +84,19 @@ func (c *inviteCommand) Run(p *program) error {
 		_, err = fmt.Fprintln(p.out, answer.Token)
 		return err
 	})
+}
+
+// offerRepository publishes the repository around a box for machines that join it. found reports whether there is one.
+func offerRepository(ctx context.Context, b *box.Box, actor string) (found bool, err error) {
+	root := filepath.Dir(b.Dir)
+	if _, err := workspace.Locate(ctx, root); err != nil || b.Config.Workspace.Shared() {
+		return false, nil
+	}
+	in, err := project.Find(ctx, b.Config, root, b.Dir)
+	if err == nil {
+		err = transport.Offer(ctx, b, in.Repo, actor)
+	}
+	return true, err
 }
 
 type joinCommand struct {
@@ -116,7 +132,7 @@ func (c *joinCommand) Run(p *program) error {
 	defer stop()
 	options := p.boxOptions()
 	options.Connect = nil // the user has named the address with the token
-	joined, err := crew.Join(ctx, cmp.Or(c.Dir, "."), invitation, options)
+	joined, err := transport.Join(ctx, cmp.Or(c.Dir, "."), invitation, options)
 	if err != nil {
 		return orInterrupted(ctx, err)
 	}

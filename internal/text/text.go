@@ -145,3 +145,9 @@ func Duration(d time.Duration) string {
 		return fmt.Sprintf("%ds", s)
 	}
 }
+
+// LastLine returns the last line that is not empty, without the spaces around it.
+func LastLine(text string) string {
+	text = strings.TrimRight(text, " \t\r\n")
+	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+}

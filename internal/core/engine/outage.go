@@ -19,6 +19,12 @@ import (
 // that error at once, because a caller waits for the answer. Long-running processes use DoPatiently, WhenAvailable, Watch and Follow, which wait
 // until the journal can be reached again.
 
+// IsReported reports whether an error is one that the engine logs, or with which Follow ends, so that a
+// caller need not log it again.
+func IsReported(err error) bool {
+	return errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved)
+}
+
 // Pauses before the journal is tried again. They grow, and are random, so that the processes of a box do not all come back at once.
 const (
 	firstPause = 100 * time.Millisecond

@@ -47,12 +47,7 @@ func (s *session) checkByHand(ctx context.Context) (err error) {
 	case repo == nil && ref != "":
 		report.Problem = fmt.Sprintf("it names '%s', but workspace: shared has no branches and commits to check", ref)
 	case repo != nil:
-		if s.crew.transport == nil {
-			report.Base, err = repo.BaseCommit(ctx)
-		} else {
-			report.Base, err = s.crew.base(ctx)
-		}
-		if err != nil {
+		if report.Base, err = s.crew.exchange.BaseHere(ctx); err != nil {
 			return err
 		}
 		report.Commit = report.Base
@@ -75,7 +70,7 @@ func (s *session) checkByHand(ctx context.Context) (err error) {
 			defer func() { err = errors.Join(err, scratch.Close()) }()
 			dir = scratch.Dir
 		}
-		if report.Rows, report.Body, err = s.prepareAndCheck(ctx, dir); err != nil {
+		if report.Rows, report.Body, err = s.job().Run(ctx, dir); err != nil {
 			return err
 		}
 		if report.Protected, err = s.protectedEdits(ctx, report.Base, report.Commit); err != nil {

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,11 +26,14 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/deliver"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/transport"
 	"signalbox/internal/run/turnprompt"
-	"signalbox/internal/sandbox"
+	"signalbox/internal/run/workspace"
 	"signalbox/internal/team"
 )
 
@@ -106,9 +110,12 @@ type delays struct {
 }
 
 func defaultDelays() *delays {
-	return &delays{slowRequest: slowRequest, size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+	return &delays{slowRequest: deliver.SlowRequest, size: 10 * time.Second, park: 10 * time.Second, quiet: time.Second, start: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
 		retry: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}}
 }
+
+// firstLook bounds how long a run looks at open pull requests before it starts agents.
+const firstLook = 30 * time.Second
 
 // Crew carries out work of a box in one process.
 type Crew struct {
@@ -117,15 +124,17 @@ type Crew struct {
 	branch  string // the base branch, "" if there is none
 	owner   *agent.Owner
 	site    contain.Site
-	support sandbox.Support
-	remote  string      // the address that branches are pushed to; "" if none are
-	forge   forge.Forge // opens pull requests; nil if there are none
-	// transport brings commits to other machines; nil if the ledger is of this machine alone.
-	transport transport
-	machine   string // the name of this machine, "" if the ledger is of this machine alone
-	opts      Options
-	log       *slog.Logger
-	prompts   *turnprompt.Builder
+	checks  *checks.Runner
+	// requests are the open pull requests, and stack is the delivered work that other work builds on.
+	requests *deliver.Requests
+	stack    deliver.Stack
+	// exchange brings commits to other machines, and follower keeps the base branch where the ledger says.
+	exchange *transport.Exchange
+	follower *transport.Follower
+	machine  string // the name of this machine, "" if only this machine uses the ledger
+	opts     Options
+	log      *slog.Logger
+	prompts  *turnprompt.Builder
 
 	ended   chan struct{}   // capacity 1: a session has ended
 	watched map[string]bool // peers whose end is waited for; used by the dispatching goroutine only
@@ -135,12 +144,6 @@ type Crew struct {
 	completed int
 	// mayHold means that Run was stopped while it asked for work, and may yet get a lease. Close reads it after Run has returned.
 	mayHold bool
-
-	// requestWaits is what open pull requests wait for, by task; used by the goroutine that looks at them only.
-	requestWaits map[string]requestWait
-
-	baseMu   sync.Mutex // held while the base branch is looked at, or moved to that of the remote repository
-	noFollow time.Time  // until when the base branch is not moved to that of the ledger; guarded by baseMu
 
 	mu       sync.Mutex // guards the fields below
 	sessions map[string]*session
@@ -158,7 +161,7 @@ const defaultActor = "crew"
 
 // New returns a crew for a box and its project. It ends the agents of crews that were killed, releases their work, and removes their leftovers.
 func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*Crew, error) {
-	c := &Crew{box: b, project: in, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}, requestWaits: map[string]requestWait{}}
+	c := &Crew{box: b, project: in, ended: make(chan struct{}, 1), watched: map[string]bool{}, warned: map[string]bool{}, sessions: map[string]*session{}, told: map[string]bool{}}
 	if in.Repo != nil {
 		c.branch = in.Repo.Base
 		in.Repo.Warn = c.warnOnce
@@ -193,8 +196,8 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 		return nil, err
 	}
 	c.site.Cache.Copy = c.opts.copies
-	c.support = process.Support()
-	if c.opts.machines || b.Config.ManyMachines() {
+	shared := c.opts.machines || b.Config.ManyMachines()
+	if shared {
 		c.machine = machineName(b.Config)
 	}
 	if c.keyed() {
@@ -202,13 +205,23 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 			return nil, err
 		}
 	}
-	if err := c.findRemote(); err != nil {
+	target, err := deliver.Find(in.Repo, b.Config.Deliver, deliver.Options{Open: len(deliver.Waiting(b)) > 0, Forge: c.opts.forge})
+	if err != nil && b.Config.Deliver.Pushes() {
+		return nil, err
+	} else if err != nil { // the configuration has changed since a request was opened
+		c.log.Warn("cannot look at open pull requests", "error", workspace.Explain(err))
+	}
+	if err := b.Engine.WhenAvailable(ctx, func() (err error) {
+		c.exchange, err = transport.Open(ctx, b, in.Repo, c.opts.Actor, shared)
+		return err
+	}); err != nil {
 		return nil, err
 	}
-	if err := b.Engine.WhenAvailable(ctx, func() error { return c.findTransport(ctx) }); err != nil {
-		return nil, err
-	}
-	c.observeBase(ctx, true) // before the work of killed crews is released: somebody may have been at work
+	c.follower = transport.NewFollower(c.exchange, c.log, c.noteTeam)
+	c.stack = deliver.Stack{Box: b, Repo: in.Repo, Exchange: c.exchange}
+	c.requests = &deliver.Requests{Target: target, Box: b, Follower: c.follower, Actor: c.opts.Actor, Slow: c.opts.delays.slowRequest,
+		Pause: cmp.Or(c.opts.delays.request, b.Config.Deliver.Interval()), Warn: c.warnOnce, Reported: c.removeCompleted}
+	c.follower.Observe(ctx, true) // before the work of killed crews is released: somebody may have been at work
 	if err := b.Engine.WhenAvailable(ctx, func() error { return c.reapOrphans(ctx) }); err != nil {
 		return nil, err
 	}
@@ -220,6 +233,11 @@ func New(ctx context.Context, b *box.Box, in project.Project, opts *Options) (*C
 		return nil, err
 	}
 	c.owner = owner
+	c.checks = &checks.Runner{Site: c.site, Repo: in.Repo, Support: process.Support(), Exchange: c.exchange, Owner: owner,
+		PortRegister: c.opts.ports, Log: c.log, Warn: c.warnOnce,
+		Start: func(spec process.Spec, started func(process.ID) error) (workspace.Running, error) {
+			return c.start(spec, started)
+		}}
 	return c, nil
 }
 
@@ -231,6 +249,30 @@ func machineName(c *config.Config) string {
 	}
 	host, _ := os.Hostname()
 	return host
+}
+
+// noteTeam says, once, that the base branch has another version of the team's configuration than the one that the crew works with.
+func (c *Crew) noteTeam(ctx context.Context, base string) {
+	shared := c.opts.Team
+	if shared == nil || shared.Commit == "" || shared.Commit == base || c.settled.Load() {
+		return
+	}
+	changed, err := c.project.Repo.Differing(ctx, shared.Commit, base)
+	if err != nil || !slices.ContainsFunc(changed, shared.Uses) || c.settled.Swap(true) {
+		return
+	}
+	c.log.Warn("the team's configuration has changed on " + c.branch + "; this run keeps the one that it started with, and the next run uses the new one")
+}
+
+// warnOnce logs a warning, once for each text.
+func (c *Crew) warnOnce(text string) {
+	c.mu.Lock()
+	known := c.told[text]
+	c.told[text] = true
+	c.mu.Unlock()
+	if !known {
+		c.log.Warn(text)
+	}
 }
 
 func (c *Crew) file(name string) string { return filepath.Join(c.box.Dir, name) }
@@ -254,10 +296,12 @@ func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 			stop(err)
 		}
 	})
-	looking, looked := context.WithTimeout(following, cmp.Or(c.opts.delays.firstLook, firstLook))
-	c.lookAtRequests(looking) // before the loop can find that there is nothing to do
-	looked()
-	helpers.Go(func() { c.watchRequests(following) })
+	if c.requests.Can() && slices.Contains(c.opts.Roles, signalbox.RoleMerger) {
+		looking, looked := context.WithTimeout(following, cmp.Or(c.opts.delays.firstLook, firstLook))
+		c.requests.Look(looking) // before the loop can find that there is nothing to do
+		looked()
+		helpers.Go(func() { c.requests.Watch(following) })
+	}
 	outcome, err := c.dispatchLoop(following)
 	c.mayHold = errors.Is(err, engine.ErrUnknownOutcome)
 	if following.Err() != nil && ctx.Err() == nil {
@@ -267,7 +311,7 @@ func (c *Crew) Run(ctx context.Context) (rules.Status, error) {
 	c.running.Wait()
 	if err != nil { // the sessions may have changed the outcome, and their agents the base branch, while they ended, and other processes may have completed the plan
 		c.box.Engine.RefreshFinally(ctx)
-		c.observeBase(context.WithoutCancel(ctx), false)
+		c.follower.Observe(context.WithoutCancel(ctx), false)
 		outcome, _ = c.status()
 	}
 	stop(nil)
@@ -287,11 +331,11 @@ func (c *Crew) dispatchLoop(ctx context.Context) (rules.Status, error) {
 		c.warnUnchecked()
 		busy := c.isBusy() // asked once: a session that ends from here on may have moved the base branch, and wakes the loop
 		if !busy {
-			c.observeBase(ctx, false)
+			c.follower.Observe(ctx, false)
 			c.tidy(ctx)
 		}
 		outcome, wake := c.status()
-		unseen := c.transport != nil && c.box.Engine.Tail().Seq != seen // the base branch may be behind
+		unseen := c.exchange.Shared() && c.box.Engine.Tail().Seq != seen // the base branch may be behind
 		if c.isFinished(outcome, busy) && !unseen {
 			return outcome, nil
 		}
@@ -367,7 +411,7 @@ func (c *Crew) dispatch(ctx context.Context) error {
 		if !possible {
 			return nil
 		}
-		c.observeBase(ctx, false) // not for every event, because it starts git
+		c.follower.Observe(ctx, false) // not for every event, because it starts git
 		secret := box.NewSecret()
 		answer, err := c.box.Engine.DoPatiently(ctx, nil, rules.Dispatch{Roles: c.opts.Roles, Session: c.newSession(), Actor: c.opts.Actor,
 			Lease: box.NewID("l"), TTL: c.box.Config.Lease.TTL, Secret: rules.HashSecret(secret), ByHand: c.checksByHand(), Machine: c.machine})

@@ -420,7 +420,7 @@ on developer T1 attempt 3:
 	s.until("the request is open", func() bool { return len(all[rules.Delivered](s, "T1")) == 1 })
 	many := func(st *forge.Status) {
 		for i := range 9 {
-			st.Findings = append(st.Findings, forge.Finding{ID: fmt.Sprintf("comment-%d", i), Summary: "ann: long", Body: strings.Repeat("x", maxFinding)})
+			st.Findings = append(st.Findings, forge.Finding{ID: fmt.Sprintf("comment-%d", i), Summary: "ann: long", Body: strings.Repeat("x", 8<<10)})
 		}
 		st.Findings[8].Summary = "ann: the last one"
 		st.LeftOut = 2

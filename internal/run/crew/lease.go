@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 )
 
@@ -15,7 +16,7 @@ func (s *session) renewLease(ctx context.Context) {
 		lost: s.loseLease,
 		renew: func(ctx context.Context) (time.Time, error) {
 			answer, err := s.crew.box.Engine.Do(ctx, rules.Renew{Work: s.work, Session: s.id, Epoch: s.epoch, TTL: ttl})
-			if err != nil && !isRefusal(err) && ctx.Err() == nil && !isReported(err) {
+			if err != nil && !isRefusal(err) && ctx.Err() == nil && !engine.IsReported(err) {
 				s.crew.log.Warn("cannot renew a lease; retrying", "work", s.work, "error", err)
 			}
 			if err != nil {

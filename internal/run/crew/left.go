@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"signalbox/internal/process"
-	"signalbox/internal/run/workspace"
 )
 
 // Processes that an agent or a check leaves behind, and that cannot be ended, may change a working copy at any time. So the session fails, whatever
@@ -44,9 +43,4 @@ func (c *Crew) start(spec process.Spec, started func(process.ID) error) (program
 		return nil, err
 	}
 	return running, nil
-}
-
-// startCheck is start for checks.
-func (c *Crew) startCheck(spec process.Spec, started func(process.ID) error) (workspace.Running, error) {
-	return c.start(spec, started)
 }

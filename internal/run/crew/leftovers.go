@@ -105,6 +105,13 @@ func (c *Crew) isCompleted(work string) (completed bool) {
 	return completed
 }
 
+// removeCompleted removes the worktree of work if it is completed.
+func (c *Crew) removeCompleted(ctx context.Context, work string) {
+	if c.isCompleted(work) {
+		c.removeWorktree(context.WithoutCancel(ctx), work)
+	}
+}
+
 // closeCompleted removes the worktrees and branches of completed work. Cancelled work keeps them, because it may be retried.
 func (c *Crew) closeCompleted(ctx context.Context) error {
 	tasks, err := c.project.Repo.Tasks(ctx)
@@ -135,4 +142,26 @@ func (c *Crew) closeUnused(ctx context.Context, work string) error {
 		return err
 	}
 	return c.closeWork(ctx, work)
+}
+
+// tidy removes the worktrees of work that other machines have completed, and what it published.
+func (c *Crew) tidy(ctx context.Context) {
+	if !c.exchange.Shared() {
+		return
+	}
+	completed := 0
+	c.box.Engine.View(func(s *rules.State) {
+		for w := range s.Works() {
+			if w.Task != nil && w.Phase == signalbox.PhaseCompleted {
+				completed++
+			}
+		}
+	})
+	if completed == c.completed {
+		return
+	}
+	c.completed = completed
+	if err := errors.Join(c.closeCompleted(ctx), c.exchange.Tidy(ctx)); err != nil && ctx.Err() == nil {
+		c.log.Warn("cannot remove what completed work left", "error", workspace.Explain(err))
+	}
 }

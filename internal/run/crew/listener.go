@@ -613,7 +613,7 @@ func (l *listener) finish(session context.Context, t *turn) error {
 	t.progressed = t.signal.Name == signalbox.NameUnknown && t.signal.Refused == "" && t.advice == "" &&
 		slices.ContainsFunc(l.signals, isProgress)
 	t.head, t.tail = l.words()
-	if words := lastLine(t.tail); t.cause != "" && t.advice == "" {
+	if words := text.LastLine(t.tail); t.cause != "" && t.advice == "" {
 		t.advice = t.limit
 		switch {
 		case words == "":

@@ -2,10 +2,10 @@ package crew
 
 import (
 	"bytes"
-	"strings"
 
 	"signalbox"
 	"signalbox/internal/run/agent"
+	"signalbox/internal/text"
 	"signalbox/transcript/agentformat"
 )
 
@@ -28,7 +28,7 @@ func (l *listener) publish(p []byte) {
 	}
 	var texts []string
 	if l.format == signalbox.FormatPlain || l.format == signalbox.FormatAuto && l.first != '{' {
-		texts = append(texts, lastLine(string(p[max(0, len(p)-tailSize):])))
+		texts = append(texts, text.LastLine(string(p[max(0, len(p)-tailSize):])))
 	} else if opts.Tools == nil {
 		texts = l.objects(p, maxLine)
 	} else {
@@ -73,9 +73,4 @@ func (l *listener) objects(p []byte, limit int) (texts []string) {
 		l.line = l.line[:0]
 	}
 	return texts
-}
-
-func lastLine(text string) string {
-	text = strings.TrimRight(text, " \t\r\n")
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }

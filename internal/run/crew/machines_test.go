@@ -14,6 +14,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/testkit/pgserver"
 )
@@ -162,7 +163,7 @@ on developer T1 attempt 2:
 			// A machine that joins now needs nothing but the ledger.
 			c := *a
 			c.root = filepath.Join(a.dir, "c")
-			if err := Clone(t.Context(), a.box, c.root); err != nil {
+			if err := transport.Clone(t.Context(), a.box, c.root); err != nil {
 				t.Fatal(err)
 			}
 			c.join()
@@ -451,7 +452,7 @@ func TestMachinesOnPostgres(t *testing.T) {
 	if err := a.box.Engine.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := Clone(t.Context(), a.box, b.root); err != nil {
+	if err := transport.Clone(t.Context(), a.box, b.root); err != nil {
 		t.Fatal(err)
 	}
 	b.write(filepath.Join("b", box.FolderName, config.FileName), b.settings())

@@ -31,8 +31,8 @@ func (s *session) merge(ctx context.Context) error {
 	if how != rules.DeliverMerge {
 		return s.deliver(ctx, how)
 	}
-	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch, Moves: s.crew.transport != nil}
-	merged, err := workspace.Merged{}, s.crew.obtain(ctx, s.work, w.Task.Commit)
+	command := rules.ReportMerge{Session: s.id, Epoch: s.epoch, Moves: s.crew.exchange.Shared()}
+	merged, err := workspace.Merged{}, s.crew.exchange.Obtain(ctx, s.work, w.Task.Commit)
 	if err == nil && !command.Moves {
 		merged, err = s.landedMerge(ctx, w.Task.Merge)
 	}
@@ -45,13 +45,17 @@ func (s *session) merge(ctx context.Context) error {
 	case ctx.Err() != nil && err != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &moved), errors.Is(err, errBaseMoved):
-		s.crew.observeBase(ctx, false)
+		s.crew.follower.Observe(ctx, false)
 		s.release(ctx, "the base has moved") // it is merged when the checks have run on the new base
 		return nil
 	case errors.Is(err, workspace.ErrUnchanged):
 		command.Unchanged = true
 	case errors.As(err, &conflict):
-		return s.reportConflict(ctx, conflict)
+		found, err := s.conflicts().Describe(ctx, conflict)
+		if err == nil {
+			_, err = s.conflicts().Found(ctx, *found)
+		}
+		return err
 	case errors.As(err, &failed):
 		command.Refusal = failed.Error()
 	case err != nil:
@@ -64,8 +68,8 @@ func (s *session) merge(ctx context.Context) error {
 	}
 	_, err = s.submit(command)
 	if command.Moves && (err == nil || isRefusal(err)) {
-		s.crew.observeBase(context.WithoutCancel(ctx), false)
-		if err != nil && command.Commit != "" && s.crew.knownBase() != command.Before {
+		s.crew.follower.Observe(context.WithoutCancel(ctx), false)
+		if err != nil && command.Commit != "" && s.crew.exchange.KnownBase() != command.Before {
 			s.release(ctx, "the base has moved")
 			return nil
 		}
@@ -99,13 +103,13 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 	if err != nil {
 		return workspace.Merged{}, err
 	}
-	base := s.crew.knownBase()
-	if err := s.crew.obtain(ctx, "", base); err != nil {
+	base := s.crew.exchange.KnownBase()
+	if err := s.crew.exchange.Obtain(ctx, "", base); err != nil {
 		return workspace.Merged{}, err
 	}
 	request := workspace.MergeRequest{Task: w.ID, Commit: w.Task.Commit, Base: base, Message: message, Squash: s.crew.box.Config.Deliver.Squash}
 	request.Check = func(ctx context.Context, dir string) error {
-		rows, body, err := s.prepareAndCheck(ctx, dir)
+		rows, body, err := s.job().Run(ctx, dir)
 		command.Rows, command.Body = rows, body
 		if err != nil {
 			return err
@@ -115,16 +119,16 @@ func (s *session) mergeCommit(ctx context.Context, w *rules.Work, command *rules
 		return failedRows(rows, accepted)
 	}
 	request.Prepared = func(commit string) error {
-		if err := s.crew.publish(ctx, "", commit); err != nil {
+		if err := s.crew.exchange.Publish(ctx, "", commit); err != nil {
 			return err
 		}
 		_, err := s.submit(rules.PrepareMerge{Session: s.id, Epoch: s.epoch, Commit: commit, Before: request.Base})
-		if err != nil && s.crew.knownBase() != request.Base {
+		if err != nil && s.crew.exchange.KnownBase() != request.Base {
 			return errBaseMoved
 		}
 		return asLeaseLost(err)
 	}
-	if s.crew.transport == nil {
+	if !s.crew.exchange.Shared() {
 		return s.crew.project.Repo.Merge(ctx, request)
 	}
 	commit, err := s.crew.project.Repo.CreateMerge(ctx, request) // the record moves the base

@@ -295,26 +295,6 @@ func TestCheckRoles(t *testing.T) {
 	}
 }
 
-// Neither does a look at the base branch warn of the move.
-func TestObserveBaseOfMovedLedger(t *testing.T) {
-	for name, prepare := range map[string]func(*Crew){
-		"one machine":   func(c *Crew) { c.transport = nil },
-		"many machines": func(*Crew) {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{git: true, plan: task("T1")})
-			c := s.crewOf()
-			prepare(c)
-			s.person("f", "a commit that is to be recorded")
-			s.do(rules.MoveLedger{Journal: "postgres://db.example.com/shop", Host: "desk", Move: "m-1", Actor: "me"})
-			c.observeBase(t.Context(), false)
-			if s.log.String() != "" {
-				t.Errorf("log: %s", s.log)
-			}
-		})
-	}
-}
-
 // A template that is invalid or missing is found before any agent is started.
 func TestInvalidTemplate(t *testing.T) {
 	s := set(t, scene{plan: task("T1"), settings: "roles: {critic: {prompt: mine.md}}\n", files: map[string]string{".signalbox/mine.md": "{{.Nothing}}"}})

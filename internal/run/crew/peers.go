@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"signalbox/internal/core/engine"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/durable"
 	"signalbox/internal/run/agent"
@@ -65,7 +66,7 @@ func (c *Crew) watchPeers(ctx context.Context) {
 			}
 			retryUntil(ctx, c.opts.delays.retry, func() bool {
 				err := c.reapOrphans(ctx)
-				if err != nil && ctx.Err() == nil && !isReported(err) {
+				if err != nil && ctx.Err() == nil && !engine.IsReported(err) {
 					c.log.Warn("cannot release the work of a crew that ended; trying again", "crew", peer, "error", err)
 				}
 				return err == nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"signalbox/internal/lazy"
+	"signalbox/internal/text"
 
 	"signalbox"
 )
@@ -16,7 +17,7 @@ func (l *listener) rateLimit(now time.Time) (until time.Time, limited bool) {
 	if rateLimited(l.stream.RateLimit) {
 		return l.stream.RateLimit.ResetsAt, true
 	}
-	for _, message := range []string{l.stream.Error, lastLine(l.errors.String())} {
+	for _, message := range []string{l.stream.Error, text.LastLine(l.errors.String())} {
 		if until, limited := parseRateLimit(message, now); limited {
 			return until, true
 		}

@@ -7,17 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"signalbox"
 	"signalbox/internal/core/journal"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/agent"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/run/forge"
 	"signalbox/internal/run/workspace"
-	"signalbox/internal/text"
 )
 
 // A session carries out one lease. Its steps, in order:
@@ -89,7 +88,7 @@ func (s *session) run(ctx context.Context) {
 		if s.holdsLease() { // it could not be renewed in time; its agent was ended
 			s.try(rules.Release{Work: s.work, Session: s.id, Epoch: s.epoch, Reason: "its lease could not be renewed"})
 		}
-	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, errSetupFailed):
+	case err == nil, errors.Is(err, errLeaseLost), errors.Is(err, checks.ErrSetupFailed):
 	case left != nil:
 		s.fail(ctx, rules.FailProcesses, left.Error(), s.unreported)
 	case ctx.Err() != nil:
@@ -97,13 +96,13 @@ func (s *session) run(ctx context.Context) {
 	case errors.Is(err, rules.ErrNothingToClaim):
 		s.release(ctx, "")
 	default:
-		s.fail(ctx, rules.FailWorkspace, detail(err), nil)
+		s.fail(ctx, rules.FailWorkspace, workspace.Explain(err), nil)
 	}
 }
 
 func (s *session) isPermanent(err error) bool {
 	code := signalbox.CodeOf(err)
-	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) || errors.Is(err, errSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
+	return s.started || leftBy(err) != nil || errors.Is(err, errLeaseLost) || errors.Is(err, checks.ErrSetupFailed) || errors.Is(err, rules.ErrNothingToClaim) ||
 		errors.Is(err, forge.ErrLogin) || errors.Is(err, forge.ErrRefused) || code == signalbox.CodeUsage || code == signalbox.CodeNotFound
 }
 
@@ -210,7 +209,7 @@ func (s *session) retry(ctx context.Context, permanent func(error) bool, f func(
 		default:
 			return err
 		}
-		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error", detail(err))
+		s.crew.log.Warn("retrying", "work", s.work, "role", s.role, "in", delay, "error", workspace.Explain(err))
 		select {
 		case <-ctx.Done():
 			return err
@@ -364,16 +363,9 @@ func asLeaseLost(err error) error {
 	return err
 }
 
-const noSpace = "no space left on device"
-
-// detail formats an error with its hint on one line. A full disk comes first, because it explains the rest.
-func detail(err error) string {
-	msg := text.OneLine(err.Error())
-	if full := errors.Is(err, syscall.ENOSPC) || strings.Contains(strings.ToLower(msg), noSpace); full && !strings.HasPrefix(msg, noSpace) {
-		msg = noSpace + ": " + msg
+// live shows what the session does.
+func (s *session) live(line string) {
+	if s.crew.opts.Live != nil {
+		s.crew.opts.Live(agent.Activity{Work: s.work, Session: s.id, Role: s.role, Text: line})
 	}
-	if hint := signalbox.HintOf(err); hint != "" {
-		msg += " (" + text.OneLine(hint) + ")"
-	}
-	return msg
 }

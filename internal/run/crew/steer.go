@@ -6,6 +6,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/questions"
+	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 )
 
@@ -39,7 +40,7 @@ func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error
 	if c.Commit == "" || c.Base == "" {
 		return c, nil
 	}
-	err := Obtain(ctx, b, root, work, c.Commit, c.Base)
+	err := transport.Obtain(ctx, b, root, work, c.Commit, c.Base)
 	if err == nil {
 		c.Files, err = workspace.Stat(ctx, root, c.Base, c.Commit)
 	}

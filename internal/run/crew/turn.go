@@ -73,61 +73,39 @@ type turn struct {
 	head, tail string
 }
 
+// ending is what the end of a turn means for its session.
+type ending int
+
+const (
+	endReported    ending = iota // the rules decide about what it said
+	endInterrupted               // the session is being ended, whatever the turn said
+	endCapped                    // a cap ended it
+	endLeaseLost                 // signalbox ended the program with the lease, which is not a failure to report
+	endNotResumed                // the program did not continue its session, so a new one is started
+)
+
+// ending returns what the end of a turn means. over is why the session is being ended; nil if it is not. resumed means that the
+// program was to continue its session.
+func (t *turn) ending(over error, resumed bool) ending {
+	_, crashed := t.crashed()
+	lost := errors.Is(over, errLeaseLost)
+	switch {
+	case over != nil && !lost:
+		return endInterrupted
+	case t.cap != "" && !t.listener.parked && t.signal.Name != signalbox.NameExpertRequest:
+		return endCapped
+	case lost && (crashed || t.signal.Name == signalbox.NameUnknown):
+		return endLeaseLost
+	case resumed && t.didNotResume():
+		return endNotResumed
+	}
+	return endReported
+}
+
 // runTurn runs the agent's program once, saves what it changed, and reports what it said to the rules.
 func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (rules.Answer, *turn, error) {
-	name := s.agentName()
-	configured := s.crew.box.Config.AgentNamed(name)
-	command, err := agent.CommandFor(s.role, configured)
+	t, resumed, err := s.startTurn(ctx, ws, remaining, last)
 	if err != nil {
-		return rules.Answer{}, nil, err
-	}
-	if ws.steer != nil { // before each turn: what the agent tries out can change files
-		if last.steering, err = ws.steer(ctx); err != nil {
-			return rules.Answer{}, nil, err
-		}
-	}
-	key := s.crew.newKey()
-	resumed := s.resumable(ctx, ws, name, command, last)
-	var prompt []byte
-	err = s.crew.box.Engine.WhenAvailable(ctx, func() (err error) {
-		prompt, s.told, err = s.crew.prompts.Build(ctx, turnprompt.Turn{Role: s.role, Work: s.work, Key: key, Dir: ws.dir, Diff: ws.diff,
-			Steering: firstSteering(last.steering), CleanupNote: last.cleanupNote, Again: last.again, Progressed: last.progressed, Output: last.output,
-			Advice: showKey(last.advice, key), Resumed: resumed != "", Parked: last.parked})
-		return err
-	})
-	if err != nil {
-		return rules.Answer{}, nil, err
-	}
-	digest, err := s.put([]byte(hideKey(string(prompt), key)))
-	if err != nil {
-		return rules.Answer{}, nil, err
-	}
-	contained := s.contain(name, configured, command, ws)
-	finish := sync.OnceFunc(func() { s.finish(name, contained) })
-	defer finish()
-	recorded, err := s.recordedPolicy(contained.Policy)
-	if err != nil {
-		return rules.Answer{}, nil, err
-	}
-	if err := contained.Prepare(); err != nil {
-		return rules.Answer{}, nil, err
-	}
-	defer s.renewLogins(contained) // if the program does not start
-	started, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: resumed, Format: command.Format})
-	if err != nil {
-		return rules.Answer{}, nil, asLeaseLost(err)
-	}
-	s.started = true
-	t, err := s.runProgram(ctx, command, key, agent.Values{
-		Prompt: prompt, Dir: ws.dir, Start: s.startFolder(command, contained), Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model, Resume: resumed,
-		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt, ws)),
-	}, contained, remaining)
-	finish()
-	if err != nil {
-		if errors.Is(err, journal.ErrUnavailable) { // what the agent changed is kept, although its turn cannot be recorded
-			_, saveErr := ws.save(context.WithoutCancel(ctx), s.work+": changes of an interrupted agent")
-			err = errors.Join(err, saveErr)
-		}
 		return rules.Answer{}, nil, err
 	}
 	if left := leftBy(t.exit.Err); left != nil { // whatever the turn said, and whatever is in its working copy
@@ -136,40 +114,107 @@ func (s *session) runTurn(ctx context.Context, ws *sessionWorkspace, remaining t
 		return rules.Answer{}, nil, left
 	}
 	// Save before reporting, so that the work is there when others read that it is ready.
-	err = s.retry(ctx, workspace.NeedsAgent, func() (err error) {
-		if t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t)); err != nil {
-			return err
-		}
-		if err = s.publishSaved(ctx, t.commit); err != nil && ctx.Err() != nil {
-			t.commit, err = "", nil // it stays here, and the turn is recorded without it
-		}
-		return err
-	})
-	switch {
-	case workspace.NeedsAgent(err) && t.cause != "": // the next agent is told what to clean up
-	case workspace.NeedsAgent(err):
-		t.rejectWorkspace(err)
-	case err != nil:
+	if err := s.saveTurn(ctx, ws, t); err != nil {
 		return rules.Answer{}, nil, err
 	}
-	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLeaseLost) {
+	over := context.Cause(ctx)
+	switch t.ending(over, resumed) {
+	case endInterrupted:
 		if err := s.recordInterruption(t); err != nil && !errors.Is(err, errLeaseLost) {
 			s.crew.log.Warn("cannot record an interrupted turn", "work", s.work, "error", err)
 		}
-		return rules.Answer{}, nil, context.Cause(ctx)
-	}
-	if t.cap != "" && !t.listener.parked && t.signal.Name != signalbox.NameExpertRequest {
+		return rules.Answer{}, nil, over
+	case endCapped:
 		return rules.Answer{}, t, s.recordInterruption(t)
-	}
-	if _, crashed := t.crashed(); errors.Is(context.Cause(ctx), errLeaseLost) && (crashed || t.signal.Name == signalbox.NameUnknown) {
-		return rules.Answer{}, nil, errLeaseLost // signalbox ended the program, which is not a failure to report
-	}
-	if resumed != "" && t.didNotResume() {
+	case endLeaseLost:
+		return rules.Answer{}, nil, errLeaseLost
+	case endNotResumed:
 		_, err := s.submit(rules.EndTurn{Session: s.id, Epoch: s.epoch, Turn: t.result()})
 		return rules.Answer{}, t, errors.Join(asLeaseLost(err), errNotResumed)
 	}
 	answer, err := s.report(t)
 	return answer, t, err
+}
+
+// saveTurn saves and publishes what an author changed. If only an agent can make that possible, the turn says so.
+func (s *session) saveTurn(ctx context.Context, ws *sessionWorkspace, t *turn) error {
+	err := s.retry(ctx, workspace.NeedsAgent, func() (err error) {
+		if t.commit, err = ws.save(context.WithoutCancel(ctx), s.saveMessage(t)); err != nil {
+			return err
+		}
+		if err = s.crew.exchange.PublishSaved(ctx, s.work, t.commit); err != nil && ctx.Err() != nil {
+			t.commit, err = "", nil // it stays here, and the turn is recorded without it
+		}
+		return err
+	})
+	if !workspace.NeedsAgent(err) {
+		return err
+	}
+	if t.cause == "" { // otherwise the next agent is told what to clean up
+		t.rejectWorkspace(err)
+	}
+	return nil
+}
+
+// startTurn runs the agent's program once, with the prompt of the turn. resumed reports whether the program was to continue its session.
+func (s *session) startTurn(ctx context.Context, ws *sessionWorkspace, remaining time.Duration, last lastTurn) (t *turn, resumed bool, err error) {
+	name := s.agentName()
+	configured := s.crew.box.Config.AgentNamed(name)
+	command, err := agent.CommandFor(s.role, configured)
+	if err != nil {
+		return nil, false, err
+	}
+	if ws.steer != nil { // before each turn: what the agent tries out can change files
+		if last.steering, err = ws.steer(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	key := s.crew.newKey()
+	thread := s.resumable(ctx, ws, name, command, last)
+	var prompt []byte
+	err = s.crew.box.Engine.WhenAvailable(ctx, func() (err error) {
+		prompt, s.told, err = s.crew.prompts.Build(ctx, turnprompt.Turn{Role: s.role, Work: s.work, Key: key,
+			Dir: ws.dir, Diff: ws.diff, Steering: firstSteering(last.steering), CleanupNote: last.cleanupNote,
+			Again: last.again, Progressed: last.progressed, Output: last.output,
+			Advice: showKey(last.advice, key), Resumed: thread != "", Parked: last.parked})
+		return err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	digest, err := s.put([]byte(hideKey(string(prompt), key)))
+	if err != nil {
+		return nil, false, err
+	}
+	contained := s.contain(name, configured, command, ws)
+	finish := sync.OnceFunc(func() { s.finish(name, contained) })
+	defer finish()
+	recorded, err := s.job().Recorded(contained.Policy)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := contained.Prepare(); err != nil {
+		return nil, false, err
+	}
+	defer s.renewLogins(contained) // if the program does not start
+	started, err := s.crew.box.Engine.DoPatiently(ctx, nil, rules.StartAgent{Session: s.id, Epoch: s.epoch, Agent: name, Prompt: digest, Sandbox: recorded, Resumes: thread, Format: command.Format})
+	if err != nil {
+		return nil, false, asLeaseLost(err)
+	}
+	s.started = true
+	t, err = s.runProgram(ctx, command, key, agent.Values{
+		Prompt: prompt, Dir: ws.dir, Start: s.startFolder(command, contained), Role: string(s.role), Task: s.work, Session: s.id, Model: configured.Model, Resume: thread,
+		ScratchDir: s.temp, Base: contained.Base, Env: slices.Concat(contained.Env, s.environment(started.Attempt, ws)),
+	}, contained, remaining)
+	finish()
+	if err != nil {
+		if errors.Is(err, journal.ErrUnavailable) { // what the agent changed is kept, although its turn cannot be recorded
+			_, saveErr := ws.save(context.WithoutCancel(ctx), s.work+": changes of an interrupted agent")
+			err = errors.Join(err, saveErr)
+		}
+		return nil, false, err
+	}
+	return t, thread != "", nil
 }
 
 // environment tells the agent, and the programs it starts, who it is.
@@ -226,7 +271,7 @@ func (s *session) runProgram(ctx context.Context, command agent.Command, key str
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		t := &turn{cause: rules.FailStart, advice: detail(err), listener: l}
+		t := &turn{cause: rules.FailStart, advice: workspace.Explain(err), listener: l}
 		if signalbox.CodeOf(err) != 0 && !process.Transient(err) { // it fails for every task
 			t.cause, t.advice, t.remedy = rules.FailProgram, text.OneLine(err.Error()), signalbox.HintOf(err)
 		}
@@ -319,7 +364,7 @@ func (s *session) startProgram(ctx context.Context, spec process.Spec) (program,
 // that first.
 func (t *turn) rejectWorkspace(err error) {
 	t.signal, t.progressed = signalbox.Signal{Name: signalbox.NameUnknown, Handler: signalbox.HandlerClarify}, false
-	t.advice = "Your changes cannot be saved: " + detail(err) + "."
+	t.advice = "Your changes cannot be saved: " + workspace.Explain(err) + "."
 }
 
 // report tells the rules how the turn ended and what it said.
@@ -502,7 +547,7 @@ func (t *turn) trouble() (agent.Trouble, string) {
 	case stream.Failed:
 		status, message = stream.ErrorStatus, stream.Error
 	case t.exit.Code != 0 && !stream.Ended && !t.lingered:
-		message = lastLine(t.listener.errors.String())
+		message = text.LastLine(t.listener.errors.String())
 	}
 	if message = text.OneLine(message); message == "" && status == 0 {
 		return "", ""

@@ -1,7 +1,6 @@
 package crew
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -116,16 +115,6 @@ func TestStartIsRetried(t *testing.T) {
 	}
 	if usual := defaultDelays(); !cmp.Equal(usual.start, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}) {
 		t.Errorf("delays: %v", usual.start)
-	}
-}
-
-// The output of checks is indented, so that nothing in it can end the block, and limited in size.
-func TestQuoteOutput(t *testing.T) {
-	if got := quoteOutput([]byte("a\n```\n# b\xff\n\n")); got != "    a\n    ```\n    # b\ufffd" {
-		t.Errorf("%q", got)
-	}
-	if n := len(quoteOutput(bytes.Repeat([]byte("x"), 1<<20))); n > maxShown+4 {
-		t.Errorf("%d bytes are shown", n)
 	}
 }
 

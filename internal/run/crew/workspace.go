@@ -3,11 +3,14 @@ package crew
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
 	"signalbox"
 	"signalbox/internal/core/rules"
+	"signalbox/internal/run/checks"
+	"signalbox/internal/run/conflicts"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/workspace"
 )
@@ -55,7 +58,7 @@ func (s *session) openWorkspace(ctx context.Context) (*sessionWorkspace, error) 
 func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, error) {
 	task := s.workItem().Task
 	first := task.Starts[s.role] == 0 && task.Conflict == nil
-	tree, here, err := s.openTree(ctx, first)
+	tree, here, err := s.crew.exchange.OpenTree(ctx, s.workItem(), s.epoch, first)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +81,7 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	}
 	ws.tooLarge = errors.Is(err, errTooLarge)
 	if workspace.NeedsAgent(err) {
-		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+detail(err)+".", nil
+		ws.cleanupNote, err = "A previous agent left the folder in a state that you must clean up first: "+workspace.Explain(err)+".", nil
 	}
 	if err == nil {
 		err = s.setupWorkspace(ctx, ws, tree)
@@ -89,10 +92,36 @@ func (s *session) openAuthorWorkspace(ctx context.Context) (*sessionWorkspace, e
 	return ws, nil
 }
 
+// mergeBase merges the base branch, as the ledger knows it, into a task's branch, which is at tip. If they conflict, the worktree has a
+// draft afterwards, and the ledger the conflict.
+func (s *session) mergeBase(ctx context.Context, tree *workspace.Tree, tip string) error {
+	base, task := s.crew.exchange.KnownBase(), s.workItem().Task
+	if base == "" {
+		return nil
+	}
+	base, err := s.crew.stack.Start(ctx, s.work, base)
+	if err == nil {
+		err = s.conflicts().MergeBase(ctx, tree, task, tip, base)
+	}
+	if errors.Is(err, conflicts.ErrAsked) {
+		err = fmt.Errorf("%w: %w", errLeaseLost, err)
+	}
+	return err
+}
+
+// conflicts returns what finds and reports the conflicts of the session's task.
+func (s *session) conflicts() *conflicts.Resolver {
+	return &conflicts.Resolver{Config: s.crew.box.Config, Repo: s.crew.project.Repo, Exchange: s.crew.exchange, Work: s.work, Put: s.put,
+		Moved: s.recordMovedBranch, Report: func(found rules.Conflict) (rules.Answer, error) {
+			answer, err := s.submit(rules.ReportConflict{Session: s.id, Epoch: s.epoch, Conflict: found})
+			return answer, asLeaseLost(err)
+		}}
+}
+
 // startStacked puts a new worktree on the work that it builds on, if that is not on the base branch.
 func (s *session) startStacked(ctx context.Context, tree *workspace.Tree) error {
-	base := s.crew.knownBase()
-	start, err := s.crew.startOf(ctx, s.work, base)
+	base := s.crew.exchange.KnownBase()
+	start, err := s.crew.stack.Start(ctx, s.work, base)
 	if err != nil || start == base {
 		return err
 	}
@@ -110,7 +139,7 @@ func (s *session) openReviewWorkspace(ctx context.Context) (*sessionWorkspace, e
 	if commit == "" {
 		return nil, errNoCommit
 	}
-	if err := s.crew.obtain(ctx, s.work, commit); err != nil {
+	if err := s.crew.exchange.Obtain(ctx, s.work, commit); err != nil {
 		return nil, err
 	}
 	ws, err := s.openScratch(ctx, commit, s.workItem())
@@ -133,7 +162,7 @@ func (s *session) writeDiff(ctx context.Context, ws *sessionWorkspace, commit st
 	if base == "" {
 		return nil
 	}
-	if err := s.crew.obtain(ctx, s.work, base); err != nil {
+	if err := s.crew.exchange.Obtain(ctx, s.work, base); err != nil {
 		return err
 	}
 	// removeTemps finds it by the name of the session.
@@ -163,36 +192,20 @@ func (s *session) openAdvisorWorkspace(ctx context.Context) (*sessionWorkspace, 
 	c := s.crew
 	commit, err, about := "", error(nil), s.workItem()
 	if asker := about.Task.Asker; asker != "" {
-		commit, err = c.committed(ctx, asker)
+		commit, err = c.exchange.Committed(ctx, asker)
 		c.box.Engine.View(func(s *rules.State) {
 			if w, known := s.Work(asker); known {
 				about = w
 			}
 		})
 	}
-	switch {
-	case err == nil && commit == "" && c.transport == nil:
-		commit, err = c.project.Repo.BaseCommit(ctx)
-	case err == nil && commit == "":
-		commit, err = c.base(ctx)
+	if err == nil && commit == "" {
+		commit, err = c.exchange.BaseHere(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s.openScratch(ctx, commit, about)
-}
-
-// committed returns what a task has committed, "" if it has nothing.
-func (c *Crew) committed(ctx context.Context, work string) (commit string, err error) {
-	if c.transport == nil {
-		return c.project.Repo.BranchCommit(ctx, work)
-	}
-	var w *rules.Work
-	c.box.Engine.View(func(s *rules.State) { w, _ = s.Work(work) })
-	if w == nil || w.Task == nil {
-		return "", nil
-	}
-	return c.latest(ctx, w)
 }
 
 // openScratch checks out a commit of a work item for an agent that judges it.
@@ -210,7 +223,7 @@ func (s *session) openScratch(ctx context.Context, commit string, about *rules.W
 	ws.steer = func(ctx context.Context) ([]string, error) {
 		shown, err := scratch.Steer(ctx, base)
 		if err == nil { // the human wants these, although git ignores them
-			_, err = s.copyInto(ctx, scratch.Dir)
+			_, err = s.job().Copy(ctx, scratch.Dir)
 		}
 		return shown, err
 	}
@@ -226,10 +239,33 @@ func (s *session) steeringBase(ctx context.Context, commit string, about *rules.
 	c := s.crew
 	if t := about.Task; t != nil && t.Commit == commit && t.Base != "" {
 		base = t.Base
-	} else if base, err = c.base(ctx); err == nil {
-		base, err = c.startOf(ctx, about.ID, base)
+	} else if base, err = c.exchange.Base(ctx); err == nil {
+		base, err = c.stack.Start(ctx, about.ID, base)
 	}
 	return base, err
+}
+
+// setupWorkspace makes the workspace of the session's agent ready. An author who must resolve a conflict, or clean up, gets it as it is:
+// the files may have conflict markers.
+func (s *session) setupWorkspace(ctx context.Context, ws *sessionWorkspace, tree *workspace.Tree) error {
+	if task := s.workItem().Task; ws.cleanupNote != "" || task.Conflict != nil && s.role == signalbox.RoleDeveloper {
+		return nil
+	}
+	w := checks.Folder{Dir: ws.dir, Tree: tree}
+	if !s.role.IsAuthor() { // the commands run what a developer wrote, which must not reach the home folder of a reviewer
+		homes, err := s.crew.site.OpenHomes(s.work, contain.ChecksHome, false)
+		if err != nil {
+			return err
+		}
+		defer homes.Close()
+		w.Homes = homes
+	}
+	err := s.job().Prepare(ctx, w)
+	if fault := (*checks.SetupFault)(nil); errors.As(err, &fault) { // the agent can repair it, or judge it
+		ws.cleanupNote = fmt.Sprintf("The folder is not ready to work in: %s. The command passes on the base branch, so a change of this task is the cause.", fault)
+		return nil
+	}
+	return err
 }
 
 // removeWorktree removes the worktree of completed work, and what its agents and checks have kept.
@@ -251,10 +287,37 @@ func (c *Crew) closeWork(ctx context.Context, work string) error {
 		}
 	})
 	if d != nil && d.Request == "" {
-		if err := c.obtain(ctx, work, d.Tip, d.Commit); err != nil {
+		if err := c.exchange.Obtain(ctx, work, d.Tip, d.Commit); err != nil {
 			return err
 		}
 		return c.project.Repo.CloseDelivered(ctx, work, d.Tip, d.Commit)
 	}
 	return c.project.Repo.Close(ctx, work)
+}
+
+// restoreBranch puts the branch of the session's task back on the commit that counts, and records if somebody moved it elsewhere. What
+// counts is on the ledger, so a failure is only logged.
+func (s *session) restoreBranch(ctx context.Context, commit string, expected ...string) {
+	if !s.crew.exchange.HasLatest(s.workItem(), s.epoch) { // what is here, if anything, is old
+		return
+	}
+	tree, err := s.crew.project.Repo.Open(ctx, s.work)
+	if err == nil {
+		found := ""
+		found, err = tree.Restore(ctx, commit, expected...)
+		s.recordMovedBranch(commit, found)
+	}
+	if err != nil && ctx.Err() == nil {
+		s.crew.log.Warn("cannot restore the branch; its recorded commit counts", "work", s.work, "error", workspace.Explain(err))
+	}
+}
+
+// recordMovedBranch records that the branch of the session's task was found at another commit than expected; "" means that it was not.
+func (s *session) recordMovedBranch(expected, found string) {
+	if found == "" {
+		return
+	}
+	if _, err := s.submit(rules.ReportBranch{Session: s.id, Epoch: s.epoch, Expected: expected, Found: found}); err != nil && !isRefusal(err) {
+		s.crew.log.Warn("cannot record that a branch was moved", "work", s.work, "error", err)
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -305,19 +304,6 @@ func TestRetry(t *testing.T) {
 	}
 	if usual := defaultDelays().retry; len(usual) != 5 || usual[0] != time.Second || usual[4] != 16*time.Second {
 		t.Errorf("delays: %v", usual)
-	}
-}
-
-func TestDetail(t *testing.T) {
-	for want, err := range map[string]error{
-		"broken":                errors.New("broken"),
-		"git add: a b (fix it)": fmt.Errorf("git add: %w", &signalbox.Error{Err: errors.New("a\n  b"), Hint: "fix\nit"}),
-		"no space left on device: git commit: error: unable to write file: No space left on device": errors.New("git commit: error: unable to write file:\nNo space left on device"),
-		"no space left on device: write x: no space left on device":                                 &os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC},
-	} {
-		if got := detail(err); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
 

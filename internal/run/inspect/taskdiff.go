@@ -11,7 +11,7 @@ import (
 	"signalbox"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -122,12 +122,12 @@ func (d *TaskDiff) Hidden(ctx context.Context) (string, error) {
 // obtain gets the commits to compare that only other machines have.
 func (d *TaskDiff) obtain(ctx context.Context, b *box.Box, root string) error {
 	if m := d.details.Merged; m != nil && m.Commit != "" && m.Before != "" && !d.working {
-		return crew.Obtain(ctx, b, root, "", m.Commit, m.Before)
+		return transport.Obtain(ctx, b, root, "", m.Commit, m.Before)
 	}
 	if d.details.Commit == "" {
 		return nil
 	}
-	return crew.Obtain(ctx, b, root, d.details.ID, d.details.Commit, d.base)
+	return transport.Obtain(ctx, b, root, d.details.ID, d.details.Commit, d.base)
 }
 
 // commits returns the commits to compare.

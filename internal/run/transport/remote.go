@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// sharedRemote is the transport that puts commits into a git repository that all machines reach, under refs/signalbox/BOX/.
+// sharedRemote is the carrier that puts commits into a git repository that all machines reach,
+// under refs/signalbox/BOX/.
 type sharedRemote struct {
 	box     *box.Box
 	repo    *workspace.Repo

@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// joiningSuffix is added to the name of a folder that Join is filling. It is renamed when it is complete, and removed by the next attempt if that never
-// happened.
+// joiningSuffix is added to the name of a folder that Join is filling. It is renamed when it is
+// complete, and removed by the next attempt if that never happened.
 const joiningSuffix = ".joining"
 
 // Joined describes what Join made.
@@ -28,8 +28,9 @@ type Joined struct {
 	Repository bool `json:"repository"`
 }
 
-// Join makes a machine part of a box. The folder dir is a clone of the box's repository, or is created as one. If the box has no repository, it may be any
-// folder. Join changes nothing unless it succeeds, and may be repeated after it was interrupted.
+// Join makes a machine part of a box. The folder dir is a clone of the box's repository, or is
+// created as one. If the box has no repository, it may be any folder. Join changes nothing unless
+// it succeeds, and may be repeated after it was interrupted.
 func Join(ctx context.Context, dir string, invitation *box.Invitation, opts *box.Options) (*Joined, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -82,7 +83,8 @@ func Join(ctx context.Context, dir string, invitation *box.Invitation, opts *box
 	return joined, os.Rename(staged, final)
 }
 
-// makeParents makes a folder and its parents, as git clone does, and returns a function that removes those that it has made and that are empty.
+// makeParents makes a folder and its parents, as git clone does, and returns a function that
+// removes those that it has made and that are empty.
 func makeParents(dir string) (remove func(), err error) {
 	var made []string // the innermost first
 	for d := dir; ; d = filepath.Dir(d) {
@@ -108,7 +110,8 @@ func makeParents(dir string) (remove func(), err error) {
 // clonedFolder is the folder in the staging folder in which the repository is made.
 const clonedFolder = "project"
 
-// join writes the box to the folder staged, checks that its ledger is the right one, and gets the repository.
+// join writes the box to the folder staged, checks that its ledger is the right one, and gets the
+// repository.
 func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.Invitation, opts *box.Options) (*Joined, error) {
 	if err := invitation.WriteBox(staged); err != nil {
 		return nil, err
@@ -149,7 +152,7 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 	if _, err := workspace.Locate(ctx, dir); err != nil {
 		return nil, notAClone(dir)
 	}
-	repo, err := workspace.Find(ctx, dir, filepath.Join(staged, TreesFolder))
+	repo, err := workspace.Find(ctx, dir, filepath.Join(staged, workspace.TreesFolder))
 	if err != nil {
 		return nil, err
 	}
@@ -167,38 +170,25 @@ func join(ctx context.Context, dir, staged string, fresh bool, invitation *box.I
 	return joined, nil
 }
 
-// Offer publishes the repository of a box for machines that join it, unless a machine has done that. The box may be one that had its ledger in a file until now.
-// found reports whether there is a repository.
-func Offer(ctx context.Context, b *box.Box, root, actor string) (found bool, err error) {
-	if b.Config.Workspace.Shared() {
-		return false, nil
-	}
-	if _, err := workspace.Locate(ctx, root); err != nil {
-		return false, nil
-	}
-	project, err := FindProject(ctx, b.Config, root, b.Dir)
+// Offer publishes the repository of a box for machines that join it, unless a machine has done
+// that. The box may be one that had its ledger in a file until now.
+func Offer(ctx context.Context, b *box.Box, repo *workspace.Repo, actor string) error {
+	t, err := newCarrier(b, repo, actor)
 	if err != nil {
-		return true, err
-	}
-	t, err := newTransport(b, project.Repo, actor)
-	if err != nil {
-		return true, err
+		return err
 	}
 	branch, _, err := t.base(ctx)
 	if err != nil || branch != "" {
-		return true, err
+		return err
 	}
-	base := ""
-	b.Engine.View(func(s *rules.State) { base = s.Base() })
-	if base == "" {
-		if base, err = project.Repo.BaseCommit(ctx); err != nil {
-			return true, err
-		}
+	base, err := (&Exchange{box: b, repo: repo}).Base(ctx)
+	if err != nil {
+		return err
 	}
 	if err := t.publish(ctx, "", base); err != nil {
-		return true, transportError("share the repository with other machines", err)
+		return failed("share the repository with other machines", err)
 	}
-	return true, nil
+	return nil
 }
 
 func notAClone(dir string) error {

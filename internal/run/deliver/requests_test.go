@@ -1,7 +1,7 @@
-package crew
+package deliver
 
 import (
-	"log/slog"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,31 +10,37 @@ import (
 	"signalbox/internal/run/forge"
 )
 
-// The user is told of a pull request that has waited long, once, and not of one that waits for a moment.
+// The user is told of a pull request that has waited long, once, and not of one that waits for a
+// moment.
 func TestSlowRequests(t *testing.T) {
 	w := &rules.Work{ID: "T1", Task: &rules.Task{Delivered: &rules.DeliveredTask{Delivery: rules.Delivery{Commit: "c0ffee", Request: "https://forge.example/1"}}}}
 	pending, other := forge.Status{Head: "c0ffee", Pending: true}, forge.Status{Head: "beef"}
 	var log strings.Builder
-	newCrew := func(slow time.Duration) *Crew {
-		log.Reset()
-		return &Crew{opts: Options{delays: &delays{slowRequest: slow}}, log: slog.New(slog.NewTextHandler(&log, nil)), told: map[string]bool{}, requestWaits: map[string]requestWait{}}
+	told := map[string]bool{}
+	newRequests := func(slow time.Duration) *Requests {
+		return &Requests{Slow: slow, Warn: func(text string) {
+			if !told[text] {
+				fmt.Fprintln(&log, "WARN", text)
+			}
+			told[text] = true
+		}}
 	}
-	c := newCrew(time.Hour)
-	c.warnWaiting(w, pending, false)
-	c.warnWaiting(w, other, true)
+	r := newRequests(time.Hour)
+	r.warnWaiting(w, pending, false)
+	r.warnWaiting(w, other, true)
 	if log.Len() > 0 {
 		t.Errorf("warned at once: %s", log.String())
 	}
-	c.requestWaits["T1"] = requestWait{c.requestWaits["T1"].warning, time.Now().Add(-2 * time.Hour)}
-	c.warnWaiting(w, pending, false) // it waits for something else now
+	r.waits["T1"] = wait{r.waits["T1"].warning, time.Now().Add(-2 * time.Hour)}
+	r.warnWaiting(w, pending, false) // it waits for something else now
 	if log.Len() > 0 {
 		t.Errorf("warned of something new: %s", log.String())
 	}
-	c = newCrew(0)
+	r = newRequests(0)
 	for range 2 {
-		c.warnWaiting(w, pending, false)
-		c.warnWaiting(w, forge.Status{Head: "c0ffee"}, false)
-		c.warnWaiting(w, other, true)
+		r.warnWaiting(w, pending, false)
+		r.warnWaiting(w, forge.Status{Head: "c0ffee"}, false)
+		r.warnWaiting(w, other, true)
 	}
 	if got := log.String(); strings.Count(got, "WARN") != 2 || !strings.Contains(got, "are still running") || !strings.Contains(got, "beef, but c0ffee was delivered") {
 		t.Errorf("warnings:\n%s", got)

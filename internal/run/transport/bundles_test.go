@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func (s *stage) forge(work, commit string, bundle []byte, needs ...string) {
 func (s *stage) bundleOf(commit string, needs ...string) []byte {
 	s.t.Helper()
 	var bundle bytes.Buffer
-	if err := s.project.Repo.WriteBundle(s.t.Context(), &bundle, workspace.Bundle{Commits: []string{commit}, Needs: needs, Branch: "main"}); err != nil {
+	if err := s.repo.WriteBundle(s.t.Context(), &bundle, workspace.Bundle{Commits: []string{commit}, Needs: needs, Branch: "main"}); err != nil {
 		s.t.Fatal(err)
 	}
 	return bundle.Bytes()
@@ -55,14 +55,15 @@ func (s *stage) cloned(name string) (string, error) {
 	return s.git("-C", dir, "rev-parse", "main"), nil
 }
 
-func (s *stage) publish(t transport, work, commit string) {
+func (s *stage) publish(t carrier, work, commit string) {
 	s.t.Helper()
 	if err := t.publish(s.t.Context(), work, commit); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-// One bundle that is unusable does not stop the sharing of commits: a machine that has them stores them again.
+// One bundle that is unusable does not stop the sharing of commits: a machine that has them stores
+// them again.
 func TestUselessBundles(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault string
@@ -85,11 +86,10 @@ func TestUselessBundles(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{git: true, plan: task("T1")})
-			c := s.crewOf()
-			s.project.Repo.Warn = c.warnOnce
+			s := set(t, "")
+			x := s.exchange()
 			first := s.git("rev-parse", "main")
-			s.publish(c.transport, "", first)
+			s.publish(x.carrier, "", first)
 			second := s.person("f", "second")
 			tt.forge(s, first, second)
 
@@ -97,10 +97,7 @@ func TestUselessBundles(t *testing.T) {
 			if got, err := s.cloned("without"); err != nil || got != first {
 				t.Errorf("cloned %s: %v, want %s", got, err, first)
 			}
-			var rejected []rules.BundleRejected
-			for _, e := range all[rules.BundleRejected](s, "") {
-				rejected = append(rejected, e.Body)
-			}
+			rejected := all[rules.BundleRejected](s)
 			if len(rejected) != 1 || rejected[0].Commit != second || !strings.Contains(rejected[0].Fault, tt.fault) {
 				t.Fatalf("rejected %+v", rejected)
 			}
@@ -112,7 +109,7 @@ func TestUselessBundles(t *testing.T) {
 
 			// A machine that has it stores it again, once.
 			for range 2 {
-				if err := c.transport.repair(t.Context()); err != nil {
+				if err := x.carrier.repair(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -126,7 +123,7 @@ func TestUselessBundles(t *testing.T) {
 				t.Errorf("refs %s", refs)
 			}
 			third := s.person("f", "third")
-			s.publish(c.transport, "", third)
+			s.publish(x.carrier, "", third)
 			if got, err := s.cloned("later"); err != nil || got != third {
 				t.Errorf("cloned %s: %v, want %s", got, err, third)
 			}
@@ -145,15 +142,15 @@ func emptyRepo(t *testing.T, s *stage, name string) *workspace.Repo {
 
 // Nothing builds on a bundle of a commit that no machine has.
 func TestBundleOfNoCommit(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
-	c := s.crewOf()
+	s := set(t, "")
+	x := s.exchange()
 	first := s.git("rev-parse", "main")
-	s.publish(c.transport, "", first)
+	s.publish(x.carrier, "", first)
 	none := strings.Repeat("f", 40)
 	s.forge("", none, []byte("garbage"), first)
 	second := s.person("f", "second")
-	s.publish(c.transport, "", second)
-	if err := c.transport.repair(t.Context()); err != nil {
+	s.publish(x.carrier, "", second)
+	if err := x.carrier.repair(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.box.Engine.View(func(state *rules.State) {
@@ -168,7 +165,8 @@ func TestBundleOfNoCommit(t *testing.T) {
 	}
 }
 
-// A commit that a person made here, and that is not in the base, is not published only because another machine names it.
+// A commit that a person made here, and that is not in the base, is not published only because
+// another machine names it.
 func TestPrivateCommitStaysPrivate(t *testing.T) {
 	for name, forge := range map[string]func(s *stage, first, secret string){
 		"stored": func(*stage, string, string) {},
@@ -192,10 +190,10 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{git: true, plan: task("T1")})
-			c := s.crewOf()
+			s := set(t, "")
+			x := s.exchange()
 			first := s.git("rev-parse", "main")
-			s.publish(c.transport, "", first)
+			s.publish(x.carrier, "", first)
 			secret := s.person("secret", "secret")
 			s.git("reset", "-q", "--hard", first)
 			s.forge("", secret, []byte("garbage"), first)
@@ -203,7 +201,7 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 			var stored []rules.StoredCommit
 			s.box.Engine.View(func(state *rules.State) { stored = slices.Clone(state.StoredCommits("")[1:]) })
 			for _, other := range stored[1:] {
-				if err := c.transport.obtain(t.Context(), "", other.Commit); err == nil {
+				if err := x.carrier.obtain(t.Context(), "", other.Commit); err == nil {
 					t.Logf("%.12s was read", other.Commit)
 				}
 			}
@@ -212,7 +210,7 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := c.transport.repair(t.Context()); err != nil {
+			if err := x.carrier.repair(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), max: rules.MaxBundle}
@@ -227,7 +225,7 @@ func TestPrivateCommitStaysPrivate(t *testing.T) {
 			}
 			wantPrivate()
 			second := s.person("f", "second")
-			s.publish(c.transport, "", second)
+			s.publish(x.carrier, "", second)
 			if err := reader.obtain(t.Context(), "", second); err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +247,8 @@ func (s *stage) replace(commit string, bundle []byte, needs, replaces []string) 
 	}
 }
 
-// A bundle that replaces others without containing them does not take the base away from new machines.
+// A bundle that replaces others without containing them does not take the base away from new
+// machines.
 func TestBundleReplacesBase(t *testing.T) {
 	none := strings.Repeat("f", 40)
 	for name, forge := range map[string]func(s *stage, first, base string){
@@ -263,29 +262,27 @@ func TestBundleReplacesBase(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := set(t, scene{git: true, plan: task("T1")})
-			c := s.crewOf()
-			s.project.Repo.Warn = c.warnOnce
+			s := set(t, "")
+			x := s.exchange()
 			first := s.git("rev-parse", "main")
-			s.publish(c.transport, "", first)
+			s.publish(x.carrier, "", first)
 			base := s.person("f", "base")
-			s.publish(c.transport, "", base)
+			s.publish(x.carrier, "", base)
 			if name != "before the first checks" {
-				s.fill([]signalbox.Role{signalbox.RoleCI}).pauseWhen(func() bool { return c.knownBase() != "" })
+				s.checkBase()
 			}
 			forge(s, first, base)
-			s.wantRepaired(c, base, "no usable bundle contained the base "+base[:12])
+			s.wantRepaired(x, base, "no usable bundle contained the base "+base[:12])
 		})
 	}
 }
 
 // After many rejections none is recorded any more. A machine that has the commit looks itself.
 func TestOftenRejectedBundle(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
-	c := s.crewOf()
-	s.project.Repo.Warn = c.warnOnce
+	s := set(t, "")
+	x := s.exchange()
 	first := s.git("rev-parse", "main")
-	s.publish(c.transport, "", first)
+	s.publish(x.carrier, "", first)
 	second := s.person("f", "second")
 	s.forge("", second, []byte("garbage"), first)
 	for i := range 10 {
@@ -297,14 +294,15 @@ func TestOftenRejectedBundle(t *testing.T) {
 		}
 		s.replace(second, fmt.Appendf(nil, "garbage %d", i), []string{first}, []string{second})
 	}
-	s.wantRepaired(c, second, "this machine has stored the commit again")
+	s.wantRepaired(x, second, "this machine has stored the commit again")
 }
 
-// wantRepaired lets a crew repair bundles several times. It must say so once, and the base must be what a new machine gets.
-func (s *stage) wantRepaired(c *Crew, base, said string) {
+// wantRepaired lets a crew repair bundles several times. It must say so once, and the base must be
+// what a new machine gets.
+func (s *stage) wantRepaired(x *Exchange, base, said string) {
 	s.t.Helper()
 	for range 3 {
-		if err := c.transport.repair(s.t.Context()); err != nil {
+		if err := x.carrier.repair(s.t.Context()); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -318,12 +316,11 @@ func (s *stage) wantRepaired(c *Crew, base, said string) {
 
 // A machine that alone cannot use a bundle does not store it again and again.
 func TestBundleOnlyUnusableHere(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
-	c := s.crewOf()
-	s.project.Repo.Warn = c.warnOnce
+	s := set(t, "")
+	x := s.exchange()
 	first := s.git("rev-parse", "main")
-	s.publish(c.transport, "", first)
-	b := c.transport.(*bundles)
+	s.publish(x.carrier, "", first)
+	b := x.carrier.(*bundles)
 	stored := s.stored("", first)
 	b.failed = map[bundleKey]string{{first, stored.Bundle}: "git is too old"}
 	for range 2 {
@@ -349,19 +346,20 @@ func (s *stage) commitOn(parent, text string) string {
 func (s *stage) forget(commit string) {
 	s.t.Helper()
 	s.git("prune", "--expire=now")
-	if here, err := s.project.Repo.Has(s.t.Context(), commit); here || err != nil {
+	if here, err := s.repo.Has(s.t.Context(), commit); here || err != nil {
 		s.t.Fatalf("%s is still here: %v", commit, err)
 	}
 }
 
-// Git refuses some objects, and lets their author choose what it says about them. Neither is used, and the sharing of commits continues.
+// Git refuses some objects, and lets their author choose what it says about them. Neither is used,
+// and the sharing of commits continues.
 func TestBundleThatGitRefuses(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
-	c := s.crewOf()
+	s := set(t, "")
+	x := s.exchange()
 	first := s.git("rev-parse", "main")
-	s.publish(c.transport, "", first)
+	s.publish(x.carrier, "", first)
 	bad := s.person(".gitmodules", "[submodule \"../unable to write\"]\n\tpath = x\n\turl = https://example.com/x\n")
-	if err := c.transport.publish(t.Context(), "", bad); err == nil || !strings.Contains(err.Error(), "other machines would refuse the commit "+bad[:12]) || strings.Contains(err.Error(), "\n") {
+	if err := x.carrier.publish(t.Context(), "", bad); err == nil || !strings.Contains(err.Error(), "other machines would refuse the commit "+bad[:12]) || strings.Contains(err.Error(), "\n") {
 		t.Errorf("published: %v", err)
 	}
 	s.forge("", bad, s.bundleOf(bad, first), first)
@@ -371,12 +369,12 @@ func TestBundleThatGitRefuses(t *testing.T) {
 			t.Errorf("obtained: %v", err)
 		}
 	}
-	if got := all[rules.BundleRejected](s, ""); len(got) != 1 || got[0].Body.Commit != bad {
+	if got := all[rules.BundleRejected](s); len(got) != 1 || got[0].Commit != bad {
 		t.Errorf("rejected %+v", got)
 	}
 	s.git("reset", "-q", "--hard", first)
 	second := s.person("f", "second")
-	s.publish(c.transport, "", second)
+	s.publish(x.carrier, "", second)
 	if err := reader.obtain(t.Context(), "", second); err != nil {
 		t.Error(err)
 	}
@@ -384,19 +382,19 @@ func TestBundleThatGitRefuses(t *testing.T) {
 
 // A bundle that cannot be read now is skipped, not rejected, and tried again.
 func TestUnreadableBundle(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
-	c := s.crewOf()
+	s := set(t, "")
+	x := s.exchange()
 	first := s.git("rev-parse", "main")
-	s.publish(c.transport, "", first)
+	s.publish(x.carrier, "", first)
 	second := s.person("f", "second")
-	s.publish(c.transport, "", second)
+	s.publish(x.carrier, "", second)
 	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), actor: "other", max: rules.MaxBundle}
 	full := errors.New("the disk is full")
 	read := func(context.Context, io.Reader, string, []string) error { return &workspace.UnreadableError{Err: full} }
 	if err := reader.readBundle(t.Context(), s.stored("", second), read); !isMissing(err) || !errors.Is(err, full) {
 		t.Errorf("read: %v", err)
 	}
-	if got := all[rules.BundleRejected](s, ""); len(got) > 0 {
+	if got := all[rules.BundleRejected](s); len(got) > 0 {
 		t.Errorf("rejected %+v", got)
 	}
 	if _, commit, err := reader.base(t.Context()); commit != first || err != nil {
@@ -427,13 +425,13 @@ func (s *stage) stored(work, commit string) (found rules.StoredCommit) {
 }
 
 func TestHugeBundle(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
+	s := set(t, "")
 	first := s.git("rev-parse", "main")
-	small := &bundles{box: s.box, repo: s.project.Repo, actor: "crew", max: 100}
+	small := &bundles{box: s.box, repo: s.repo, actor: "crew", max: 100}
 	if err := small.publish(t.Context(), "", first); err == nil || !strings.Contains(err.Error(), "has more than 100 bytes") || !strings.Contains(signalbox.HintOf(err), "workspace.remote") {
 		t.Errorf("published: %v", err)
 	}
-	s.publish(s.crewOf().transport, "", first)
+	s.publish(s.exchange().carrier, "", first)
 	reader := &bundles{box: s.box, repo: emptyRepo(t, s, "empty"), max: 100}
 	if err := reader.obtain(t.Context(), "", first); err == nil || !strings.Contains(err.Error(), "limit 100") {
 		t.Errorf("obtained: %v", err)
@@ -446,8 +444,8 @@ func TestHugeBundle(t *testing.T) {
 
 // What is not an id never reaches git.
 func TestHostileIDs(t *testing.T) {
-	s := set(t, scene{git: true, plan: task("T1")})
-	b := &bundles{box: s.box, repo: s.project.Repo, actor: "crew", max: rules.MaxBundle}
+	s := set(t, "")
+	b := &bundles{box: s.box, repo: s.repo, actor: "crew", max: rules.MaxBundle}
 	good := strings.Repeat("a", 40)
 	for _, bad := range []string{"-" + good[1:], "--upload-pack=touch x", "HEAD", "", good[:39]} {
 		for _, stored := range []rules.StoredCommit{{Commit: bad, Size: 1}, {Commit: good, Needs: []string{good, bad}, Size: 1}} {
@@ -466,5 +464,31 @@ func TestHostileIDs(t *testing.T) {
 	cancel()
 	if err := b.obtain(done, "", good); !errors.Is(err, context.Canceled) && signalbox.CodeOf(err) != signalbox.CodeNotFound {
 		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// The chain stays short, and what is stored again is bounded.
+func TestCombinedBundles(t *testing.T) {
+	for name, size := range map[string]func(i int) int64{
+		"equal":   func(int) int64 { return 1000 },
+		"growing": func(i int) int64 { return int64(i + 1) },
+		"mixed":   func(i int) int64 { return []int64{1, 100, 10_000, 7}[i%4] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			const first, steps = 1_000_000, 5000
+			chain, written, added, longest := []rules.StoredCommit{{Size: first}}, int64(first), int64(first), 0
+			for i := range steps {
+				s, n := size(i), combined(chain)
+				added += s
+				for _, c := range chain[len(chain)-n:] {
+					s += c.Size
+				}
+				chain = append(chain[:len(chain)-n], rules.StoredCommit{Size: s})
+				written, longest = written+s, max(longest, len(chain))
+			}
+			if longest > 30 || written > 15*added {
+				t.Errorf("%d bundles; %d bytes written for %d", longest, written, added)
+			}
+		})
 	}
 }

@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"cmp"
@@ -10,8 +10,9 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-// recoverable returns the commits of a task, or of the base, that are in this clone and whose bundles are unusable. A commit that no bundle brought here, and that the base
-// does not contain, is not the box's: a person here may have made it, and it must stay private.
+// recoverable returns the commits of a task, or of the base, that are in this clone and whose
+// bundles are unusable. A commit that no bundle brought here, and that the base does not contain,
+// is not the box's: a person here may have made it, and it must stay private.
 func (t *bundles) recoverable(ctx context.Context, work string) (commits []string, err error) {
 	var useless []string
 	t.box.Engine.View(func(s *rules.State) {
@@ -33,7 +34,8 @@ func (t *bundles) recoverable(ctx context.Context, work string) (commits []strin
 	return commits, nil
 }
 
-// repair stores the commits again whose bundles are unusable, and the base if no bundle has it, as far as they are in this clone.
+// repair stores the commits again whose bundles are unusable, and the base if no bundle has it, as
+// far as they are in this clone.
 func (t *bundles) repair(ctx context.Context) error {
 	if err := t.verify(ctx); err != nil {
 		return err
@@ -65,7 +67,7 @@ func (t *bundles) repair(ctx context.Context) error {
 		case err != nil:
 			return fmt.Errorf("store the commit %.12s again, whose bundle cannot be used (%s): %w", f.Commit, f.fault, err)
 		case recorded:
-			t.warn("the bundle of the commit %.12s could not be used (%s); this machine has stored the commit again", f.Commit, f.fault)
+			warn(t.repo, "the bundle of the commit %.12s could not be used (%s); this machine has stored the commit again", f.Commit, f.fault)
 		default: // only this machine cannot use it, or the commit before it has replaced it
 			t.mu.Lock()
 			if t.unrepaired == nil {
@@ -78,7 +80,8 @@ func (t *bundles) repair(ctx context.Context) error {
 	return t.repairBase(ctx)
 }
 
-// repairBase publishes the base if it is in this clone and other machines cannot obtain it. As long as the ledger knows no base, any commit of it will do for them.
+// repairBase publishes the base if it is in this clone and other machines cannot obtain it. As long
+// as the ledger knows no base, any commit of it will do for them.
 func (t *bundles) repairBase(ctx context.Context) error {
 	base, published := "", false
 	t.box.Engine.View(func(s *rules.State) { base, published = s.Base(), len(s.StoredCommits("")) > 0 })
@@ -120,7 +123,7 @@ func (t *bundles) repairBase(ctx context.Context) error {
 		return fmt.Errorf("store the base %.12s again, which no bundle contains: %w", base, err)
 	}
 	if recorded {
-		t.warn("no usable bundle contained the base %.12s; this machine has stored it again", base)
+		warn(t.repo, "no usable bundle contained the base %.12s; this machine has stored it again", base)
 	}
 	return nil
 }
@@ -143,7 +146,8 @@ func (t *bundles) obtainChain(ctx context.Context) error {
 	return nil
 }
 
-// rejectIncomplete rejects the bundle of a commit of the base if it builds on what no bundle contains.
+// rejectIncomplete rejects the bundle of a commit of the base if it builds on what no bundle
+// contains.
 func (t *bundles) rejectIncomplete(ctx context.Context, commit string) error {
 	available, err := t.available(ctx)
 	if err != nil || t.actor == "" {
@@ -161,7 +165,8 @@ func (t *bundles) rejectIncomplete(ctx context.Context, commit string) error {
 	return nil
 }
 
-// verify reads the bundles of commits that are here and of which so many were rejected that the ledger records no more. Other machines that find them unusable cannot say so.
+// verify reads the bundles of commits that are here and whose bundles were rejected too often: the
+// ledger records no more rejections, so other machines that find them unusable cannot say so.
 func (t *bundles) verify(ctx context.Context) error {
 	var often []rules.StoredCommit
 	t.box.Engine.View(func(s *rules.State) {

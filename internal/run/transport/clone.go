@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"cmp"
@@ -13,8 +13,12 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// Clone creates a git repository in a new or empty folder from what other machines of a box have published, with the base branch checked out at the commit that the
-// ledger names. It needs no network but the ledger's, unless the machines share a remote repository.
+// cloneActor is recorded for the bundles that a new clone rejects.
+const cloneActor = "crew"
+
+// Clone creates a git repository in a new or empty folder from what other machines of a box have
+// published, with the base branch checked out at the commit that the ledger names. It needs no
+// network but the ledger's, unless the machines share a remote repository.
 func Clone(ctx context.Context, b *box.Box, dir string) (err error) {
 	_, statErr := os.Lstat(dir)
 	base, sha256 := "", false
@@ -33,7 +37,7 @@ func Clone(ctx context.Context, b *box.Box, dir string) (err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}()
-	t, err := newTransport(b, repo, defaultActor)
+	t, err := newCarrier(b, repo, cloneActor)
 	if err != nil {
 		return err
 	}
@@ -56,7 +60,7 @@ func Clone(ctx context.Context, b *box.Box, dir string) (err error) {
 		err = t.obtain(ctx, "", want)
 	}
 	if err != nil {
-		return transportError(fmt.Sprintf("get the commit %.12s from other machines", want), err)
+		return failed(fmt.Sprintf("get the commit %.12s from other machines", want), err)
 	}
 	return repo.CheckOut(ctx, branch, want)
 }

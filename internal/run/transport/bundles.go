@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"context"
@@ -14,13 +14,17 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-// bundles is the transport that stores commits as git bundles in the blobs of the ledger.
+// bundles is the carrier that stores commits as git bundles in the blobs of the ledger.
 //
-// The base has a chain of bundles, the first of which has the whole history. The chain as a whole contains every commit that was ever in it. Its last bundles are
-// combined before it gets long, so that a new clone needs only a few, and each object is stored again only now and then: see combined.
+// The base has a chain of bundles. The first has the whole history. The chain as a whole
+// contains every commit that was ever in it. Its last bundles are combined before it gets long, so
+// that a new clone needs only a few, and each object is stored again only now and then: see
+// combined.
 //
-// A bundle can be useless: another machine wrote something else, or the blob is gone. A machine that cannot use one rejects it, which the ledger records, and tries to
-// get the commits in another way. Nothing builds on it from then on, and a machine that has the commit stores it again: see repair.
+// A bundle can be useless: another machine wrote something else, or the blob is gone. A machine
+// that cannot use one rejects it, which the ledger records, and tries to get the commits in another
+// way. Nothing builds on it from then on, and a machine that has the commit stores it again: see
+// repair.
 type bundles struct {
 	box  *box.Box
 	repo *workspace.Repo
@@ -32,7 +36,8 @@ type bundles struct {
 	mu     sync.Mutex
 	failed map[bundleKey]string // bundles that were unusable here, and why; guarded by mu
 	unread map[bundleKey]bool   // bundles that git could not read here, and perhaps can later; nothing builds on them; guarded by mu
-	// unrepaired are unusable bundles that this machine could not replace, and verified those that it has read although it had the commit; guarded by mu
+	// unrepaired are unusable bundles that this machine could not replace, and verified those that
+	// it has read although it had the commit; guarded by mu
 	unrepaired, verified map[bundleKey]bool
 }
 
@@ -42,7 +47,8 @@ type bundleKey struct {
 	bundle signalbox.Hash
 }
 
-// publishAttempts is how often a bundle is made again because another machine has changed the chain.
+// publishAttempts is how often a bundle is made again because another machine has changed the
+// chain.
 const publishAttempts = 10
 
 func (t *bundles) publish(ctx context.Context, work, commit string) error {
@@ -92,8 +98,9 @@ func (t *bundles) publishCommit(ctx context.Context, work, commit string) (recor
 	return false, fmt.Errorf("other machines have changed what is stored %d times meanwhile", publishAttempts)
 }
 
-// available returns the commits in the chain of the base that other machines can obtain, as far as is known: their bundles are usable, and so are those that they build on. A
-// bundle can replace another without containing it.
+// available returns the commits in the chain of the base that other machines can obtain, as far as
+// is known: their bundles are usable, and so are those that they build on. A bundle can replace
+// another without containing it.
 func (t *bundles) available(ctx context.Context) (commits []string, err error) {
 	var left []rules.StoredCommit
 	t.box.Engine.View(func(s *rules.State) { left = t.usable(s, s.StoredCommits("")) })
@@ -121,7 +128,8 @@ func (t *bundles) available(ctx context.Context) (commits []string, err error) {
 	}
 }
 
-// containedIn reports whether a commit is one of the given ones, or one of them contains it, as far as they are here.
+// containedIn reports whether a commit is one of the given ones, or one of them contains it, as far
+// as they are here.
 func (t *bundles) containedIn(ctx context.Context, commits []string, commit string) (bool, error) {
 	if slices.Contains(commits, commit) {
 		return true, nil
@@ -141,7 +149,8 @@ func (t *bundles) containedIn(ctx context.Context, commits []string, commit stri
 	return false, nil
 }
 
-// missingPrerequisiteError means that a bundle cannot be made to build on a stored commit that this machine does not have and cannot obtain.
+// missingPrerequisiteError means that a bundle cannot be made to build on a stored commit that this
+// machine does not have and cannot obtain.
 type missingPrerequisiteError struct {
 	commit string
 	err    error
@@ -151,8 +160,9 @@ func (e *missingPrerequisiteError) Error() string { return e.err.Error() }
 
 func (e *missingPrerequisiteError) Unwrap() error { return e.err }
 
-// next returns the command that stores a commit, without the bundle. done reports that it is stored already. rejected are the commits that the bundle contains too,
-// because their own are unusable. It does not build on those in avoid.
+// next returns the command that stores a commit, without the bundle. done reports that it is stored
+// already. rejected are the commits that the bundle contains too, because their own are unusable.
+// It does not build on those in avoid.
 func (t *bundles) next(s *rules.State, work, commit string, rejected []string, avoid map[string]bool) (next rules.StoreCommits, done bool) {
 	next = rules.StoreCommits{Work: work, StoredCommit: rules.StoredCommit{Commit: commit}, Replaces: rejected, Actor: t.actor}
 	usable := func(list []rules.StoredCommit) []rules.StoredCommit {
@@ -219,15 +229,10 @@ func (t *bundles) isUnread(stored rules.StoredCommit) bool {
 	return t.unread[bundleKey{stored.Commit, stored.Bundle}]
 }
 
-func (t *bundles) warn(format string, args ...any) {
-	if t.repo.Warn != nil {
-		t.repo.Warn(fmt.Sprintf(format, args...))
-	}
-}
-
-// combined returns how many bundles at the end of the chain the next one replaces. Each bundle of the chain is at least twice as large as the one after it, except
-// for the last two; when they are not, they are combined with the next. So a chain is short, and an object is stored about as often as the size of the chain
-// doubles.
+// combined returns how many bundles at the end of the chain the next one replaces. Each bundle of
+// the chain is at least twice as large as the one after it, except for the last two; when they are
+// not, they are combined with the next. So a chain is short, and an object is stored about as often
+// as the size of the chain doubles.
 func combined(chain []rules.StoredCommit) int {
 	n := len(chain)
 	if n < 2 || chain[n-2].Size >= 2*chain[n-1].Size {
@@ -271,7 +276,8 @@ func (t *bundles) store(ctx context.Context, next rules.StoreCommits) (recorded 
 	return err == nil && !answer.Repeated, err
 }
 
-// put makes a bundle and stores it as a blob. Meanwhile it is read as other machines will do it: if git refuses it there, the author must know.
+// put makes a bundle and stores it as a blob. Meanwhile it is read as other machines will do it: if
+// git refuses it there, the author must know.
 func (t *bundles) put(ctx context.Context, content workspace.Bundle) (digest signalbox.Hash, size int64, err error) {
 	pipe, w := io.Pipe()
 	checkPipe, checkW := io.Pipe()
@@ -333,7 +339,8 @@ func (t *bundles) base(context.Context) (branch, commit string, err error) {
 	return branch, commit, nil
 }
 
-// tidy forgets the commits that are in no bundle any more, so that git can remove what no branch contains.
+// tidy forgets the commits that are in no bundle any more, so that git can remove what no branch
+// contains.
 func (t *bundles) tidy(ctx context.Context) error {
 	shared, err := t.repo.SharedCommits(ctx)
 	if err != nil {

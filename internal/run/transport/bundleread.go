@@ -1,4 +1,4 @@
-package crew
+package transport
 
 import (
 	"context"
@@ -69,7 +69,8 @@ func (t *bundles) obtain(ctx context.Context, work, commit string) error {
 	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: err, Hint: hint}
 }
 
-// get obtains a commit. visited are the commits that it was called for: what another machine wrote into the ledger may form a circle.
+// get obtains a commit. visited are the commits that it was called for: what another machine wrote
+// into the ledger may form a circle.
 func (t *bundles) get(ctx context.Context, work, commit string, visited map[string]bool) error {
 	missing := &missingError{}
 	if visited[commit] {
@@ -123,14 +124,16 @@ func (t *bundles) getNeeds(ctx context.Context, work string, stored rules.Stored
 	return nil
 }
 
-// isMissing reports whether a commit could not be obtained because of what is, or is not, in the ledger. Then another bundle may have it.
+// isMissing reports whether a commit could not be obtained because of what is, or is not, in the
+// ledger. Then another bundle may have it.
 func isMissing(err error) bool {
 	useless, unreadable, missing := (*uselessError)(nil), (*unreadableError)(nil), (*missingError)(nil)
 	return errors.As(err, &useless) || errors.As(err, &unreadable) || errors.As(err, &missing)
 }
 
-// readChain reads the bundles of the base: all of them, or those whose commits are not here. Usually each needs the one before it, but machines that store bundles
-// at the same time can change that. What cannot be used is skipped, and returned.
+// readChain reads the bundles of the base: all of them, or those whose commits are not here.
+// Usually each needs the one before it, but machines that store bundles at the same time can change
+// that. What cannot be used is skipped, and returned.
 func (t *bundles) readChain(ctx context.Context, chain []rules.StoredCommit, all bool) (faults []error, err error) {
 	var left []rules.StoredCommit
 	for _, stored := range chain {
@@ -172,8 +175,9 @@ func (t *bundles) hasAll(ctx context.Context, commits []string) (bool, error) {
 	return true, nil
 }
 
-// isShared reports whether a commit is here, and not private: a person here may have made a commit that is neither in the base nor in what was published, and a bundle must not
-// build on it, because whoever stores that bundle again would publish both.
+// isShared reports whether a commit is here, and not private: a person here may have made a commit
+// that is neither in the base nor in what was published, and a bundle must not build on it, because
+// whoever stores that bundle again would publish both.
 func (t *bundles) isShared(ctx context.Context, commit string) (bool, error) {
 	base := ""
 	t.box.Engine.View(func(s *rules.State) { base = s.Base() })
@@ -192,7 +196,8 @@ type foundCommit struct {
 	rules.StoredCommit
 }
 
-// find returns the chain of the base, and the bundles that were made for a commit. Those that were rejected come last: the machine that did it may be to blame.
+// find returns the chain of the base, and the bundles that were made for a commit. Those that were
+// rejected come last: the machine that did it may be to blame.
 func (t *bundles) find(work, commit string) (chain []rules.StoredCommit, found []foundCommit) {
 	t.box.Engine.View(func(s *rules.State) {
 		chain = s.StoredCommits("")
@@ -220,8 +225,9 @@ func (t *bundles) find(work, commit string) (chain []rules.StoredCommit, found [
 	return chain, found
 }
 
-// read adds the content of a bundle to this clone. If the bundle is unusable, it is rejected, and the error is a uselessError. If that is not certain, the error is an
-// unreadableError, and the ledger records nothing.
+// read adds the content of a bundle to this clone. If the bundle is unusable, it is rejected, and
+// the error is a uselessError. If that is not certain, the error is an unreadableError, and the
+// ledger records nothing.
 func (t *bundles) read(ctx context.Context, work string, stored rules.StoredCommit) error {
 	err := t.readBundle(ctx, stored, t.repo.ReadBundle)
 	useless := (*uselessError)(nil)
@@ -232,12 +238,13 @@ func (t *bundles) read(ctx context.Context, work string, stored rules.StoredComm
 	if answer, err := t.box.Engine.Do(ctx, reject); err != nil {
 		return fmt.Errorf("%w, and it cannot be rejected: %w", useless, err)
 	} else if !answer.Repeated {
-		t.warn("%v; a machine that has the commit stores it again", useless)
+		warn(t.repo, "%v; a machine that has the commit stores it again", useless)
 	}
 	return useless
 }
 
-// readBundle passes the content of a bundle to read: Repo.ReadBundle or Repo.CheckBundle. The error is a uselessError or an unreadableError if the bundle may be to blame.
+// readBundle passes the content of a bundle to read: Repo.ReadBundle or Repo.CheckBundle. The error
+// is a uselessError or an unreadableError if the bundle may be to blame.
 func (t *bundles) readBundle(ctx context.Context, stored rules.StoredCommit, read func(context.Context, io.Reader, string, []string) error) error {
 	key := bundleKey{stored.Commit, stored.Bundle}
 	blob, err := t.box.Journal.GetBlob(ctx, stored.Bundle)

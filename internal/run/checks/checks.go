@@ -1,0 +1,289 @@
+// Package checks makes a folder ready to work in, and runs the checks of a task there.
+//
+// A Runner runs the programs of one crew, and a Job those of one of its sessions. Prepare reserves
+// ports, copies files, and runs the setup commands. Run does that in a temporary folder, and then
+// runs the checks. Everything that runs is contained, and ends when the session loses its lease.
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/process"
+	"signalbox/internal/run/agent"
+	"signalbox/internal/run/contain"
+	"signalbox/internal/run/prompts"
+	"signalbox/internal/run/transport"
+	"signalbox/internal/run/workspace"
+	"signalbox/internal/sandbox"
+)
+
+// Runner runs the setup commands and checks of a crew. Its methods may be called concurrently.
+type Runner struct {
+	Site contain.Site
+	// Repo is nil if all agents work in one folder. Then nothing is made ready.
+	Repo     *workspace.Repo
+	Support  sandbox.Support
+	Exchange *transport.Exchange
+	// Owner is the register in which programs are found if this process is killed.
+	Owner *agent.Owner
+	// Start starts a program.
+	Start func(process.Spec, func(process.ID) error) (workspace.Running, error)
+	// PortRegister is the file in which ports are reserved; "" means the user's.
+	PortRegister string
+	Log          *slog.Logger
+	// Warn logs a warning, once for each text.
+	Warn func(text string)
+}
+
+// Job is what a Runner does for one session.
+type Job struct {
+	*Runner
+	Work string
+	// Baseline means that the checks run on the base, and on nothing that a task wrote.
+	Baseline bool
+	// Agent and Role are those of the session.
+	Agent, Role string
+	// Put stores a blob.
+	Put func(data []byte) (signalbox.Hash, error)
+	// Report records how a folder was made ready. The session and epoch of the report are not set.
+	Report func(rules.ReportSetup) error
+	// Show shows what the job does; "" means that it is over.
+	Show func(line string)
+	// EndWithLease makes stop end a program when the lease is lost, until the result is called.
+	EndWithLease func(stop func(grace time.Duration)) (done func() bool)
+}
+
+// Run makes a temporary worktree ready, and runs all checks there. Without a repository or checks
+// there is none. A setup command that fails because of the task is a check that fails, and the
+// others are not run. The blob body has the output of the checks that failed.
+//
+// The home folders are new, and removed at the end. Only a baseline fills the cache.
+func (j *Job) Run(ctx context.Context, dir string) (
+	rows []rules.CheckRow, body signalbox.Hash, err error,
+) {
+	homes, err := j.Site.OpenHomes(j.Work, contain.ChecksHome, j.Baseline)
+	if err != nil {
+		return nil, body, err
+	}
+	defer func() { err = errors.Join(err, homes.Close()) }()
+	if len(j.Site.Config.Checks) > 0 {
+		err = j.Prepare(ctx, Folder{Dir: dir, Homes: homes})
+	}
+	if fault := (*SetupFault)(nil); errors.As(err, &fault) {
+		return []rules.CheckRow{fault.row}, fault.body, nil
+	}
+	if err == nil {
+		err = homes.EndSetup()
+	}
+	if err != nil {
+		return nil, body, err
+	}
+	if rows, body, err = j.runChecks(ctx, dir, homes); err != nil {
+		return rows, body, err
+	}
+	if err := homes.Publish(); err != nil {
+		j.Log.Warn("the cache is not filled", "work", j.Work, "error", err)
+	}
+	return rows, body, nil
+}
+
+// contained returns what a program of a new session may do.
+type contained = func(workspace.Check, workspace.Environment, string) *contain.Program
+
+// options are those of every program that a job runs.
+func (j *Job) options(contained contained) workspace.ChecksOptions {
+	return workspace.ChecksOptions{
+		Env:     []string{"SIGNALBOX_WORK=" + j.Work},
+		Contain: contained,
+		Grace:   j.Site.Config.Grace,
+		Started: j.EndWithLease,
+		Start:   j.Start,
+		Register: func(name string, id process.ID) (func(), error) {
+			return func() { j.Owner.Remove(name) }, j.Owner.Add(name, id)
+		},
+	}
+}
+
+// runChecks runs all checks in all environments and stores their output.
+func (j *Job) runChecks(ctx context.Context, dir string, homes *contain.Homes) (
+	rows []rules.CheckRow, body signalbox.Hash, err error,
+) {
+	c, contained := j.Site.Config, containCheck(j.Site, j.Work, dir, homes, j.Ports(dir))
+	options := j.options(contained)
+	options.Environments = environmentsOf(c)
+	options.Each = func(r workspace.CheckResult) { j.Show(r.Check + ": " + PassOrFail(r.Passed)) }
+	results, err := workspace.RunChecks(ctx, dir, checksOf(c), options)
+	if left := (*process.LeftError)(nil); ctx.Err() != nil && !errors.As(err, &left) {
+		return nil, body, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, body, err
+	}
+	var failed strings.Builder
+	for _, r := range results {
+		output, err := j.Put(r.Output)
+		if err != nil {
+			return nil, body, err
+		}
+		recorded, err := j.Recorded(r.Sandbox)
+		if err != nil {
+			return nil, body, err
+		}
+		row := rules.CheckRow{Check: r.Check, Environment: r.Environment, Exit: r.Exit,
+			Passed: r.Passed, Millis: r.Duration.Milliseconds(), Output: output, Sandbox: recorded}
+		if !r.Passed {
+			if j.Baseline { // a task may have caused what a check of its own commit lacks
+				row.Cause = failureCause(dir, c, contained, r)
+			}
+			fmt.Fprintf(&failed, "%s in %s: exit status %d after %s\n\n%s\n\n",
+				r.Check, r.Environment, r.Exit, r.Duration.Round(time.Millisecond), quoteOutput(r.Output))
+		}
+		rows = append(rows, row)
+	}
+	if failed.Len() > 0 {
+		body, err = j.Put([]byte(failed.String()))
+	}
+	return rows, body, err
+}
+
+// failureCause returns why a check failed in a folder and what to do, if that is something that no
+// agent should have to repair.
+func failureCause(
+	dir string, c *config.Config, contained contained, r workspace.CheckResult,
+) string {
+	check := workspace.Check{}
+	for _, known := range checksOf(c) {
+		if known.Name == r.Check {
+			check = known
+		}
+	}
+	environment := workspace.Environment{}
+	for _, known := range environmentsOf(c) {
+		if known.Name == r.Environment {
+			environment = known
+		}
+	}
+	var causes []string
+	p := contained(check, environment, exampleSession)
+	for _, cause := range workspace.DiagnoseFailure(os.DirFS(dir), check, environment, p, r) {
+		causes = append(causes, fmt.Sprintf("%s (%s)", cause.What, cause.Fix))
+	}
+	return strings.Join(causes, "; ")
+}
+
+// PassOrFail returns how a result is written.
+func PassOrFail(passed bool) string {
+	if passed {
+		return "PASS"
+	}
+	return "FAIL"
+}
+
+// maxShown bounds how much of a check's output is shown to a developer.
+const maxShown = 8 << 10
+
+// quoteOutput returns the end of a check's output as an indented block.
+func quoteOutput(output []byte) string { return prompts.Indent(EndOf(output)) }
+
+// EndOf returns the end of a check's output.
+func EndOf(output []byte) string {
+	return strings.ToValidUTF8(string(output[max(0, len(output)-maxShown):]), "\ufffd")
+}
+
+func checksOf(c *config.Config) (checks []workspace.Check) {
+	for _, check := range c.Checks {
+		checks = append(checks, workspace.Check{Name: check.Name, Command: check.Command,
+			Timeout: check.Timeout, Environments: check.Environments})
+	}
+	return checks
+}
+
+func environmentsOf(c *config.Config) (environments []workspace.Environment) {
+	for _, e := range c.Environments {
+		environments = append(environments,
+			workspace.Environment{Name: e.Name, Run: e.Run, Env: e.Env})
+	}
+	return environments
+}
+
+func containCheck(
+	site contain.Site, work, dir string, homes *contain.Homes, ports contain.Ports,
+) contained {
+	c := site.Config
+	return func(
+		check workspace.Check, environment workspace.Environment, session string,
+	) *contain.Program {
+		due := contain.Check{Work: work, Session: session, Dir: dir, Homes: homes, Ports: ports,
+			Environment: config.Environment{Run: environment.Run, Env: environment.Env}}
+		isCheck := func(configured config.Check) bool { return configured.Name == check.Name }
+		if i := slices.IndexFunc(c.Checks, isCheck); i >= 0 {
+			due.Config = c.Checks[i]
+		}
+		return site.Check(due)
+	}
+}
+
+// Recorded returns what the ledger records about a policy, and stores the policy.
+func (j *Job) Recorded(p *sandbox.Policy) (rules.Sandbox, error) {
+	if !p.Restricted() {
+		return rules.Sandbox{Mode: string(sandbox.Off)}, nil
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return rules.Sandbox{}, err
+	}
+	digest, err := j.Put(text)
+	recorded := rules.Sandbox{Mode: string(p.Mode), Network: j.Support.Network(p),
+		Layers: j.Support.String(), Policy: digest}
+	if j.Support.Processes() == sandbox.WatchProcesses {
+		recorded.Processes = string(sandbox.WatchProcesses)
+	}
+	return recorded, err
+}
+
+// reservePorts returns the ports of a folder.
+func (r *Runner) reservePorts(dir string) (p contain.Ports, err error) {
+	count, register := r.Site.Config.Ports, r.PortRegister
+	if count == 0 {
+		return p, nil
+	}
+	if register == "" {
+		if register, err = workspace.PortRegister(); err != nil {
+			return p, err
+		}
+	}
+	first, err := workspace.ReservePorts(register, dir, count)
+	return contain.Ports{First: first, Count: count}, err
+}
+
+// Ports returns the ports of a folder, none if they cannot be reserved. In a worktree they have
+// been.
+func (r *Runner) Ports(dir string) contain.Ports {
+	ports, err := r.reservePorts(dir)
+	if err != nil {
+		r.Warn("cannot reserve ports: " + workspace.Explain(err))
+		return contain.Ports{}
+	}
+	return ports
+}
+
+// Cache returns what a program gets of the cache, nil if there is none. Without it programs are
+// only slower.
+func (r *Runner) Cache() *contain.Generation {
+	cache, err := r.Site.Cache.Use()
+	if err != nil {
+		r.Warn("programs start without the cache: " + workspace.Explain(err))
+	}
+	return cache
+}

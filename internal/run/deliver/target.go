@@ -1,0 +1,121 @@
+// Package deliver knows where finished work goes that is not merged here, and what becomes of it:
+// it pushes branches, opens pull requests, and reports what people do with them. Work that depends
+// on such work builds on it: see Stack.
+//
+// Each step can be repeated, so that another crew can continue after a kill at any moment.
+package deliver
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+
+	"signalbox"
+	"signalbox/internal/config"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/forge"
+	"signalbox/internal/run/workspace"
+)
+
+// Target is where finished work is pushed to, and what opens pull requests there.
+type Target struct {
+	repo   *workspace.Repo
+	name   string      // of the remote repository, as the configuration has it
+	remote string      // the address that branches are pushed to; "" if none are
+	forge  forge.Forge // opens pull requests; nil if there are none
+}
+
+// Options are what a target is needed for.
+type Options struct {
+	// Open means that pull requests are open, which the configuration may not need any more.
+	Open bool
+	// Forge opens pull requests; nil means the one that the configuration names.
+	Forge forge.Forge
+}
+
+// Find finds the remote repository and the program for pull requests, if the configuration or an
+// open request needs them. It starts nothing. With an error it returns what it found.
+func Find(repo *workspace.Repo, d config.Deliver, opts Options) (t Target, err error) {
+	t.repo, t.name = repo, d.RemoteName()
+	if repo == nil || !d.Pushes() && !opts.Open {
+		return t, nil
+	}
+	t.remote, err = repo.Remote(t.name)
+	if err == nil && (d.As == config.DeliverRequest || opts.Open) {
+		t.forge = opts.Forge
+		if t.forge == nil {
+			t.forge, err = newForge(d, t.remote)
+		}
+	}
+	return t, err
+}
+
+// newForge returns what opens pull requests in a remote repository. The program must be installed:
+// it is needed only after agents have worked.
+func newForge(d config.Deliver, remote string) (forge.Forge, error) {
+	kind := d.Forge
+	if kind == "" && len(d.Command) > 0 {
+		kind = forge.Command
+	}
+	if kind == "" {
+		var err error
+		if kind, err = forge.KindOf(remote); err != nil {
+			return nil, err
+		}
+	}
+	f, err := forge.New(kind, forge.Options{Remote: remote, Command: d.Command})
+	if err != nil {
+		return nil, err
+	}
+	program := kind
+	if kind == forge.Command {
+		program = d.Command[0]
+	}
+	if _, err := exec.LookPath(program); err != nil {
+		return nil, &signalbox.Error{Code: signalbox.CodeNotFound,
+			Err:  fmt.Errorf("the program %s, which opens pull requests, was not found", program),
+			Hint: "install it, or set deliver.forge or deliver.command to another one"}
+	}
+	return f, nil
+}
+
+// Push pushes the commit of a delivery. last is what was delivered before; nil if nothing was.
+func (t *Target) Push(
+	ctx context.Context, work string, last *rules.DeliveredTask, d *rules.Delivery,
+) error {
+	if t.remote == "" { // another process has configured it since
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err:  fmt.Errorf("this process does not know where to push %s", d.Branch),
+			Hint: "stop it and start it again"}
+	}
+	p := workspace.Push{Task: work, Remote: t.remote, Commit: d.Commit}
+	if last != nil {
+		p.Last = last.Commit
+	}
+	d.Remote = t.name
+	return t.repo.Push(ctx, p)
+}
+
+// Open opens a pull request for a delivery that was pushed, or uses the open one of its branch. The
+// first paragraph of message is its title. below are the deliveries that it builds on.
+func (t *Target) Open(
+	ctx context.Context, work, message string, below []rules.Delivery, d *rules.Delivery,
+) (err error) {
+	if t.forge == nil {
+		return &signalbox.Error{Code: signalbox.CodeUsage,
+			Err: fmt.Errorf("this process does not know how to open a pull request for %s",
+				d.Branch),
+			Hint: "stop it and start it again"}
+	}
+	title, body, _ := strings.Cut(message, "\n\n")
+	for _, b := range below {
+		if b.Request != "" {
+			body += "\n\nBuilds on " + b.Request
+		}
+	}
+	body += "\n\nTask " + work + ", checked, reviewed and audited at " + d.Tip
+	d.Request, err = t.forge.Open(ctx, forge.Request{Remote: t.remote, Head: d.Branch,
+		Base: t.repo.Base, Title: title, Body: strings.TrimSpace(body)})
+	return err
+}
