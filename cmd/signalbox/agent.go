@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/oracle/decide"
 	"signalbox/internal/oracle/setup"
 	"signalbox/internal/process"
+	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/run/contain"
 	"signalbox/internal/run/treeruns"
 	"signalbox/internal/sandbox"
@@ -80,7 +81,7 @@ func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return err
 	}
-	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: currentBuild().Version, Record: record, Box: dir,
+	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: p.build().Version, Record: record, Box: dir,
 		Project: here, Code: here, Logs: filepath.Join(keep, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
 		Tools: append([]string{setup.ReadOnly}, c.Tools...)})
 	if err != nil {
@@ -118,3 +119,14 @@ func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config
 }
 
 const maxTask = 4 << 20
+
+// reportTurn reports a turn signal of an agent that is a tree.
+func (p *program) reportTurn(ctx context.Context, s turnlog.Signal) error {
+	report, err := turnlog.NewReport(s)
+	if err != nil {
+		return err
+	}
+	request := p.request(agentsocket.CallTurn, p.getenv(sessionVariable), 0)
+	request.Turn = &report
+	return agentsocket.Invoke(ctx, p.socket(), request, nil)
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -53,7 +52,7 @@ func (c *backupCommand) Run(p *program) error {
 	defer stop()
 	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
 		l.WarnIfLost(ctx)
-		opts := box.BackupOptions{Version: currentBuild().Version, Force: c.Force, Progress: p.progress("backed up")}
+		opts := box.BackupOptions{Version: p.build().Version, Force: c.Force, Progress: p.progress("backed up")}
 		var (
 			done box.BackupResult
 			err  error
@@ -120,14 +119,6 @@ func incompleteRead(err error) error {
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the program that reads the backup ended too early"),
 		Hint: "an incomplete backup cannot be restored; find out why the program ended, and run the command again"}
-}
-
-// orInterrupted replaces an error that an interrupt caused.
-func orInterrupted(ctx context.Context, err error) error {
-	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
 }
 
 // formatBytes formats a size.

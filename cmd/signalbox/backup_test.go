@@ -13,7 +13,7 @@ func TestBackupWithoutAReader(t *testing.T) {
 	reader, writer := io.Pipe()
 	reader.Close()
 	p.stdout = writer
-	if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "ended too early") {
+	if status := execute(p); status != 1 || !strings.Contains(stderr.String(), "ended too early") {
 		t.Errorf("status %d, stderr %s", status, stderr)
 	}
 }

@@ -8,16 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
-
 	"signalbox"
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/rules"
-	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/team"
 )
 
@@ -27,43 +24,10 @@ const (
 	keyVariable     = "SIGNALBOX_KEY"
 	actorVariable   = "SIGNALBOX_ACTOR"
 	sessionVariable = "SIGNALBOX_SESSION"
-	secretVariable  = "SIGNALBOX_SECRET" // of the session's lease; not a flag, because flags are visible in lists of processes
+	epochVariable   = "SIGNALBOX_EPOCH"   // of the session's lease
+	secretVariable  = "SIGNALBOX_SECRET"  // of the session's lease; not a flag, because flags are visible in lists of processes
+	attemptVariable = "SIGNALBOX_ATTEMPT" // set only by a crew
 )
-
-// boxFlag is the flag of every command that uses a box.
-type boxFlag struct {
-	Box nonEmpty `name:"box" placeholder:"DIR" help:"The box. Default: SIGNALBOX_BOX, or else .signalbox in this folder or the nearest parent."`
-}
-
-// nonEmpty is the value of a flag that must not be empty. An empty value, as from an unset shell variable, would otherwise select another box
-// or session than the user meant.
-type nonEmpty string
-
-// Decode implements kong.MapperValue.
-func (g *nonEmpty) Decode(ctx *kong.DecodeContext) error {
-	var value string
-	if err := ctx.Scan.PopValueInto("value", &value); err != nil {
-		return err
-	}
-	if value == "" {
-		return errors.New("the value is empty")
-	}
-	*g = nonEmpty(value)
-	return nil
-}
-
-// answerFlag is the flag of commands whose answer is one JSON object.
-type answerFlag struct {
-	JSON bool `name:"json" help:"Print the answer on one line."`
-}
-
-func (f answerFlag) print(p *program, v any) error {
-	indent := "  "
-	if f.JSON {
-		indent = ""
-	}
-	return p.printJSON(v, indent)
-}
 
 func (p *program) boxOptions() *box.Options {
 	return &box.Options{
@@ -71,9 +35,12 @@ func (p *program) boxOptions() *box.Options {
 		Connect: func(ctx context.Context, dir, address string) error {
 			return team.Store{}.CheckPlace(ctx, dir, address, p.boxNamed)
 		},
-		Log: slog.New(warnings{p}),
+		Log: p.log(),
 	}
 }
+
+// log returns a logger that prints warnings.
+func (p *program) log() *slog.Logger { return slog.New(warnings{p}) }
 
 // silentOptions is boxOptions without warnings.
 func (p *program) silentOptions() *box.Options {
@@ -230,42 +197,18 @@ func (p *program) actor(flag nonEmpty) string {
 	return "operator"
 }
 
-// session returns the session that a command acts for. In an agent's process it must be the agent's own.
-func (p *program) session(flag nonEmpty) (string, error) {
-	own := nonEmpty(p.getenv(sessionVariable))
-	switch {
-	case own == "" && flag == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --session=S"),
-			Hint: "use the session that signalbox work claim printed"}
-	case own == "" || flag == own:
-		return string(flag), nil
-	case flag == "":
-		return string(own), nil
+// orInterrupted replaces an error that an interrupt caused.
+func orInterrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
+		return err
 	}
-	return "", p.insideSession("act for session '" + string(flag) + "'")
+	return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "nothing was written; run the command again"}
 }
 
-// caller returns who uses a lease: nil for an operator, who needs no secret.
-func (p *program) caller() *rules.Caller {
-	if p.getenv(sessionVariable) == "" {
-		return nil
+// projectRoot returns the project's folder: the one that contains the box, or the current folder if the box was named.
+func (p *program) projectRoot(f boxFlag, dir string) string {
+	if f.Box == "" && p.getenv(boxVariable) == "" {
+		return filepath.Dir(dir)
 	}
-	return &rules.Caller{Secret: rules.HashSecret(p.getenv(secretVariable))}
-}
-
-// operatorOnly returns an error in an agent's process. It is a guard rail against accidents; docs/security.md explains what it does not stop.
-func (p *program) operatorOnly(what string) error {
-	if p.getenv(sessionVariable) != "" || p.socket() != "" {
-		return p.insideSession(what)
-	}
-	return nil
-}
-
-// insideSession returns the error for a command that an agent's process may not use.
-func (p *program) insideSession(what string) error {
-	hint := sessionVariable + " is set, so this is an agent's process: it may only renew, release and exit its own session; ask your operator for anything else"
-	if p.socket() != "" {
-		hint = agentsocket.Variable + " is set, so this is an agent of a run: of the commands that use the box it has only work exit, work show of its own work, and mcp; ask your operator for anything else"
-	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("session '%s' may not %s", p.getenv(sessionVariable), what), Hint: hint}
+	return "."
 }

@@ -42,7 +42,7 @@ type diagnosis struct {
 func (c *doctorCommand) Run(p *program) error {
 	ctx := context.Background()
 	var settings *config.Config
-	opts := box.DoctorOptions{Options: *p.boxOptions(), Version: currentBuild().Version}
+	opts := box.DoctorOptions{Options: *p.boxOptions(), Version: p.build().Version}
 	opts.Dir, opts.FindError = p.findBox(c.boxFlag)
 	var shared *team.Shared
 	if opts.FindError == nil {

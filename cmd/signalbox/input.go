@@ -196,18 +196,3 @@ func cause(err error) error {
 	}
 	return err
 }
-
-// isTerminal reports whether a stream is a character device other than the null device. That is close enough to a terminal, needs no system
-// call per platform, and only affects output for people.
-func isTerminal(stream any) bool {
-	f, ok := stream.(interface{ Stat() (fs.FileInfo, error) })
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&fs.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
-}

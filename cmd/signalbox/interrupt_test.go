@@ -18,7 +18,7 @@ func interrupted(t *testing.T, p *program) (status int) {
 	// Otherwise the first interrupt could kill the tests. It is never stopped, because the last one may arrive much later.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	ended := make(chan int)
-	go func() { ended <- p.run() }()
+	go func() { ended <- execute(p) }()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {

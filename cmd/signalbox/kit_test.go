@@ -37,7 +37,7 @@ func (b *testBox) program(args ...string) (p *program, stdout, stderr *bytes.Buf
 func (b *testBox) must(args ...string) string {
 	b.t.Helper()
 	p, stdout, stderr := b.program(args...)
-	if status := p.run(); status != 0 || stderr.Len() > 0 {
+	if status := execute(p); status != 0 || stderr.Len() > 0 {
 		b.t.Fatalf("%q: status %d, stderr %s", args, status, stderr)
 	}
 	return stdout.String()

@@ -13,7 +13,6 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
 	"signalbox/internal/core/journal"
-	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 	"signalbox/ledger"
 )
@@ -66,21 +65,6 @@ Examples:
     signalbox ledger tail -n 5 -f
     signalbox ledger tail --work T1 --type QuestionAsked,QuestionAnswered
     signalbox ledger tail -n 0 --json`
-}
-
-// eventType is the type of an event.
-type eventType string
-
-// check returns an error if there is no such type.
-func (t eventType) check() error {
-	if slices.Contains(rules.EventTypes(), string(t)) {
-		return nil
-	}
-	hint := "docs/state-machine.md lists the types"
-	if closest := text.Closest(string(t), rules.EventTypes()); closest != "" {
-		hint = "did you mean " + closest + "?"
-	}
-	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("there is no event type '%s'", shortened(string(t))), Hint: hint}
 }
 
 func (c *ledgerTailCommand) Run(p *program) error {

@@ -26,7 +26,7 @@ func follow(b *testBox, args ...string) (lines *bufio.Scanner, closeReader func(
 	p.stdout = stdout
 	done := make(chan int, 1)
 	go func() {
-		status := p.run()
+		status := execute(p)
 		if stderr.Len() > 0 {
 			status = -1
 		}
@@ -68,7 +68,7 @@ func TestNotesComeAfterTheAnswer(t *testing.T) {
 	screen := new(bytes.Buffer)
 	p, _, _ := b.program("ledger", "verify")
 	p.stdout, p.stderr = screen, screen
-	if status := p.run(); status != 0 {
+	if status := execute(p); status != 0 {
 		t.Fatalf("status %d: %s", status, screen)
 	}
 	if want := regexp.MustCompile(`^verified 4 events.*\nthe first 3 signed by .*\nnote: 1 event after .*\n$`); !want.MatchString(screen.String()) {
@@ -139,7 +139,7 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	}
 	run := func(args ...string) (status int, answer, errors string) {
 		p, stdout, stderr := b.program(args...)
-		return p.run(), stdout.String(), stderr.String()
+		return execute(p), stdout.String(), stderr.String()
 	}
 	for wrong, want := range map[string]string{
 		sameName:  "key.pub is not the public key of the private key on this host\nhint: find out who changed it",

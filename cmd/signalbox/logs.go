@@ -56,7 +56,7 @@ func (c *logsCommand) Run(p *program) error {
 			return render.NewLog(p.direct, b, w.ID, render.LogOptions{Raw: true}).Print(ctx, indexes)
 		}
 		return p.page(c.pagerFlag, func(out io.Writer) error {
-			o := render.LogOptions{Options: p.renderOptions(), Flush: func() error { return p.flush(out) }}
+			o := render.LogOptions{Options: p.renderOptions(), Flush: func() error { return flush(out) }}
 			return render.NewLog(out, b, w.ID, o).Print(ctx, indexes)
 		})
 	})
@@ -73,7 +73,7 @@ func (c *logsCommand) follow(p *program, b *box.Box, w *rules.Work, indexes []in
 	if !c.Raw {
 		out = p.styled(p.colors(p.stdout))
 	}
-	o := render.LogOptions{Options: p.renderOptions(), Raw: c.Raw, Flush: func() error { return p.flush(out) }}
+	o := render.LogOptions{Options: p.renderOptions(), Raw: c.Raw, Flush: func() error { return flush(out) }}
 	err := render.NewLog(out, b, w.ID, o).Follow(ctx, from)
 	if errors.Is(err, context.Canceled) {
 		return nil // an interrupt is the normal end

@@ -27,7 +27,7 @@ func (c *manualCommand) Run(p *program, app *kong.Kong) error {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return err
 	}
-	pages := manual.Pages(app.Model, currentBuild().Version)
+	pages := manual.Pages(app.Model, p.build().Version)
 	for _, page := range pages {
 		if err := os.WriteFile(filepath.Join(c.Folder, page.Name), page.Text, 0o644); err != nil {
 			return err

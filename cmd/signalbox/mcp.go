@@ -5,14 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"log/slog"
-	"maps"
-	"net"
-	"slices"
+	"io"
+	"sync/atomic"
 
 	"signalbox"
 	"signalbox/internal/config"
+	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/serve/mcpserver"
 	"signalbox/internal/text"
 )
@@ -69,11 +67,11 @@ func (c *mcpCommand) Run(p *program) error {
 		return err
 	}
 	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
-		Version: currentBuild().Version, Box: p.workOptions(c.boxFlag), Session: p.getenv(sessionVariable), Secret: p.getenv(secretVariable),
+		Version: p.build().Version, Box: p.workOptions(c.boxFlag), Session: p.getenv(sessionVariable), Secret: p.getenv(secretVariable),
 		Crew:   p.getenv(attemptVariable) != "", // only set by a crew
 		Client: mcpserver.Client{Name: p.actor(c.Actor), Roles: c.Roles, Token: token}, Clients: clients,
 		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Hosts: c.Hosts,
-		Log: slog.New(warnings{p}),
+		Log: p.log(),
 	})
 	if err != nil {
 		return err
@@ -87,36 +85,6 @@ func (c *mcpCommand) Run(p *program) error {
 		err = c.serveHTTP(ctx, p, server, token, generated)
 	}
 	return errors.Join(ignoreInterrupt(err), server.Close())
-}
-
-// mcpClients returns the clients that the configuration of the box names, with their tokens. Without a box, and without HTTP, there are
-// none. It fails if the configuration may not be used; without HTTP, calls report what is wrong with it.
-func (p *program) mcpClients(ctx context.Context, f boxFlag, http bool) ([]mcpserver.Client, error) {
-	dir, err := p.findBox(f)
-	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	conf, err := p.workOptions(f).Load(ctx, dir)
-	if !http && (err == nil || signalbox.CodeOf(err) == signalbox.CodeUsage) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var clients []mcpserver.Client
-	for _, name := range slices.Sorted(maps.Keys(conf.MCP.Clients)) {
-		configured := conf.MCP.Clients[name]
-		token := p.getenv(configured.TokenEnv)
-		if token == "" {
-			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the token of the MCP client '%s' is missing: %s is not set", name, configured.TokenEnv),
-				Hint: "set the variable to a long random text that only this client knows, or remove the client from mcp.clients in " + config.FileName}
-		}
-		clients = append(clients, mcpserver.Client{Name: name, Roles: configured.Roles, Token: token})
-	}
-	return clients, nil
 }
 
 // ignoreInterrupt returns nil for an interrupt, which is how a server is stopped.
@@ -146,35 +114,27 @@ func (c *mcpCommand) serveHTTP(ctx context.Context, p *program, server *mcpserve
 	return server.Serve(ctx, l)
 }
 
-// splitAddress splits an address to listen on. The host is 127.0.0.1 if the address has none.
-func splitAddress(address string) (host, port string, loopback bool, err error) {
-	host, port, err = net.SplitHostPort(address)
+// bridgeMCP connects standard input and output with the MCP server of the session, which the run serves over the socket.
+func (p *program) bridgeMCP(ctx context.Context) error {
+	session := p.getenv(sessionVariable)
+	conn, err := agentsocket.Connect(ctx, p.socket(), p.request(agentsocket.CallMCP, session, 0))
 	if err != nil {
-		return "", "", false, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("invalid address %s: %w", address, err),
-			Hint: "write host and port, such as 127.0.0.1:8080"}
+		return err
 	}
-	if host == "" {
-		host = "127.0.0.1"
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	var ended atomic.Bool
+	go func() {
+		io.Copy(conn, p.stdin)
+		ended.Store(true)
+		conn.CloseWrite() // the answers to the last calls still arrive
+	}()
+	_, err = io.Copy(text.NewJSONEscaper(p.stdout), conn)
+	switch {
+	case ctx.Err() != nil || ended.Load():
+		return nil
+	case err != nil:
+		return err
 	}
-	ip := net.ParseIP(host)
-	return host, port, host == "localhost" || ip != nil && ip.IsLoopback(), nil
-}
-
-// listen listens on an address that splitAddress split. It warns if other machines can reach it.
-func (p *program) listen(ctx context.Context, address, host, port string, loopback bool) (net.Listener, error) {
-	l, err := listenOn(ctx, address, host, port)
-	if err == nil && !loopback {
-		p.warnf("other machines can reach %s, and the connection is not encrypted", host)
-	}
-	return l, err
-}
-
-// listenOn listens on an address that splitAddress split.
-func listenOn(ctx context.Context, address, host, port string) (net.Listener, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot listen on %s: %w", address, cause(err)),
-			Hint: "choose another port; port 0 means any free port"}
-	}
-	return l, nil
+	return agentsocket.Stale(session)
 }

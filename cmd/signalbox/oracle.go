@@ -121,7 +121,7 @@ func (c *oracleCommand) setup(ctx context.Context, p *program, dir string, b *bo
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return nil, err
 	}
-	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: currentBuild().Version, Record: turnlog.ToWithoutText(b.Engine, p.actor("")),
+	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: p.build().Version, Record: turnlog.ToWithoutText(b.Engine, p.actor("")),
 		Project: filepath.Join(dir, ".."), Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Limits: c.limits(), Question: question,
 		Starting: func(server string) { p.notef("starting %s", server) }})
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -57,23 +56,6 @@ func (c *oracleCommand) noteUnreadInput(p *program) {
 	if n := len(c.Question); n > 0 && c.Question[n-1] != "-" && hasInput(p.stdin) {
 		p.notef("standard input is not read; write - after the question to add it")
 	}
-}
-
-// hasInput reports whether a file or pipe certainly has something to read. It does not block.
-func hasInput(stream io.Reader) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return false
-	case info.Mode().IsRegular():
-		at, err := f.Seek(0, io.SeekCurrent)
-		return err == nil && at < info.Size()
-	}
-	return info.Mode()&fs.ModeNamedPipe != 0 && isReadable(f)
 }
 
 // conversation is a conversation with the user.
@@ -161,11 +143,6 @@ func (t *conversation) emit() oracle.Emit {
 	return console.NewTurnBuffer(show).Add
 }
 
-// colors reports whether to use colours on a stream.
-func (p *program) colors(stream io.Writer) bool {
-	return isTerminal(stream) && p.getenv("NO_COLOR") == ""
-}
-
 // sameFile reports whether two streams are the same file or pipe.
 func sameFile(a, b io.Writer) bool {
 	f, ok := a.(*os.File)
@@ -179,20 +156,6 @@ func sameFile(a, b io.Writer) bool {
 	}
 	other, err := g.Stat()
 	return err == nil && os.SameFile(one, other)
-}
-
-// widthOf returns the number of columns of a terminal, 0 for other streams.
-func widthOf(stream io.Writer) int {
-	columns, _ := sizeOf(stream)
-	return columns
-}
-
-// sizeOf returns the size of a terminal, 0 for other streams.
-func sizeOf(stream io.Writer) (columns, rows int) {
-	if f, ok := stream.(*os.File); ok && isTerminal(f) {
-		return terminalSize(f)
-	}
-	return 0, 0
 }
 
 // flushed writes to standard error, after flushing standard output.

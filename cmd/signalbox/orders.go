@@ -454,3 +454,6 @@ func (c *questionsCommand) Run(p *program) error {
 		return render.Questions(p.out, list, p.renderOptions())
 	})
 }
+
+// stops reports whether an order only stops work.
+func stops(what rules.OrderKind) bool { return what == rules.OrderPause || what == rules.OrderCancel }

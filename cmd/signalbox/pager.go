@@ -12,11 +12,6 @@ import (
 	"strings"
 )
 
-// pagerFlag is the flag of the commands that show long text.
-type pagerFlag struct {
-	NoPager bool `help:"Print directly instead of through PAGER."`
-}
-
 // page calls print with a writer for text of our own that may contain colours; all other text in it must be escaped already. On a
 // terminal the text goes through the program that PAGER names, or less, as git does it: a text that fits the screen is only printed.
 func (p *program) page(f pagerFlag, print func(io.Writer) error) error {
@@ -81,7 +76,7 @@ type flusher interface{ Flush() error }
 type flushingWriter struct{ *bufio.Writer }
 
 // flush writes what a writer of page has buffered.
-func (p *program) flush(w io.Writer) error {
+func flush(w io.Writer) error {
 	if f, ok := w.(flusher); ok {
 		return f.Flush()
 	}

@@ -4,19 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"signalbox/brief"
-	"signalbox/internal/config"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/text"
 )
-
-// portfolioVariable is the environment variable with the portfolio's folder.
-const portfolioVariable = "SIGNALBOX_PORTFOLIO"
 
 type portfolioCommands struct {
 	Init    portfolioInitCommand    `cmd:"" help:"Create a folder with an example portfolio."`
@@ -34,32 +28,6 @@ Examples:
     signalbox portfolio init
     signalbox portfolio harvest
     signalbox portfolio exits SLV`
-}
-
-// dataFlag is the flag of every command that uses a portfolio.
-type dataFlag struct {
-	Data nonEmpty `name:"data" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
-}
-
-// desk returns the desk of the portfolio. It saves full results in the folder logs of the box, or of the current folder if there is no box.
-func (p *program) desk(f dataFlag, b boxFlag) *portfolio.Desk {
-	logs := "logs"
-	if dir, err := p.findBox(b); err == nil {
-		logs = filepath.Join(dir, "logs")
-	}
-	return portfolio.NewDesk(p.portfolioFolder(f), &portfolio.Options{Logs: logs})
-}
-
-func (p *program) portfolioFolder(f dataFlag) string {
-	if dir := cmp.Or(string(f.Data), p.getenv(portfolioVariable)); dir != "" {
-		return dir
-	}
-	for _, dir := range []string{".", portfolioName} {
-		if _, err := os.Stat(filepath.Join(dir, config.PortfolioFile)); err == nil {
-			return dir
-		}
-	}
-	return "."
 }
 
 // toolFlags are the flags of commands that answer like the tools for agents.

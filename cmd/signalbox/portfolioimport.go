@@ -14,9 +14,6 @@ import (
 	"signalbox/internal/text"
 )
 
-// portfolioName is the default folder of portfolio init, which the other commands look for.
-const portfolioName = "portfolio"
-
 type portfolioInitCommand struct {
 	Dir  string `arg:"" optional:"" default:"portfolio" help:"The folder to create. Default: portfolio."`
 	JSON bool   `name:"json" help:"Print one JSON object."`

@@ -32,7 +32,7 @@ func TestSignalIsPrintedBeforeTheStreamEnds(t *testing.T) {
 		p, _, stderr := start("scan", "--format", "plain")
 		p.stdin, p.stdout = stdin, stdout
 		ended := make(chan int)
-		go func() { ended <- p.run() }()
+		go func() { ended <- execute(p) }()
 
 		io.WriteString(agent, "CHECKPOINT: t1\nDone: half\nREADY_FOR_REVIEW: t1\n")
 		line, err := bufio.NewReader(reader).ReadString('\n')
@@ -55,7 +55,7 @@ func TestStripPrintsBeforeTheStreamEnds(t *testing.T) {
 		p, _, _ := start("strip")
 		p.stdin, p.stdout = stdin, stdout
 		ended := make(chan int)
-		go func() { ended <- p.run() }()
+		go func() { ended <- execute(p) }()
 
 		io.WriteString(model, "The answer is 42.\nMore follows")
 		line, err := bufio.NewReader(reader).ReadString('\n')
@@ -82,11 +82,11 @@ func TestStripEndsTheLineOnATerminalOnly(t *testing.T) {
 	const reply = "Fin.\n<signal type=\"stuck\"/>\n"
 	p, stdout, _ := start("strip")
 	p.stdin = strings.NewReader(reply)
-	p.run()
+	execute(p)
 	p, _, _ = start("strip")
 	screen := new(fakeTerminal)
 	p.stdin, p.stdout = strings.NewReader(reply), screen
-	p.run()
+	execute(p)
 	if stdout.String() != "Fin." || screen.String() != "Fin.\n" {
 		t.Errorf("to a buffer %q, to a terminal %q", stdout, screen.String())
 	}
@@ -114,7 +114,7 @@ func TestScanMemoryDoesNotGrowWithTheTranscript(t *testing.T) {
 		p.stdin = &longLog{left: size}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if status := p.run(); status != 0 {
+		if status := execute(p); status != 0 {
 			t.Fatalf("status %d", status)
 		}
 		runtime.ReadMemStats(&after)
@@ -148,7 +148,7 @@ func TestOutputErrors(t *testing.T) {
 				p, _, stderr := start(args...)
 				p.stdin = strings.NewReader("REMEDIATION_COMPLETE\n")
 				p.stdout = failing{tt.err}
-				if status := p.run(); status != tt.status {
+				if status := execute(p); status != tt.status {
 					t.Errorf("status %d, want %d", status, tt.status)
 				}
 				if diff := cmp.Diff(tt.stderr, stderr.String()); diff != "" {
@@ -164,7 +164,7 @@ func TestBrokenInputIsAnError(t *testing.T) {
 	for _, err := range []error{syscall.EPIPE, io.ErrClosedPipe} {
 		p, _, stderr := start("scan")
 		p.stdin = failing{err}
-		if status := p.run(); status != 1 || !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
+		if status := execute(p); status != 1 || !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
 			t.Errorf("%v: status %d, stderr %q", err, status, stderr)
 		}
 	}
@@ -175,7 +175,7 @@ func TestBrokenStreamIsNotResolved(t *testing.T) {
 	for _, args := range [][]string{{"scan", "--resolve"}, {"scan", "--policy=seed"}} {
 		p, stdout, stderr := start(args...)
 		p.stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"), failing{errors.New("connection reset")})
-		if status := p.run(); status != 1 || stdout.Len() > 0 {
+		if status := execute(p); status != 1 || stdout.Len() > 0 {
 			t.Errorf("%q: status %d, stdout %q", args, status, stdout)
 		}
 		if !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: connection reset\nhint: ") {

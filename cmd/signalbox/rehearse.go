@@ -18,9 +18,8 @@ import (
 
 // Environment variables that a crew sets for an agent's process.
 const (
-	roleVariable    = "SIGNALBOX_ROLE"
-	workVariable    = "SIGNALBOX_WORK"
-	attemptVariable = "SIGNALBOX_ATTEMPT"
+	roleVariable = "SIGNALBOX_ROLE"
+	workVariable = "SIGNALBOX_WORK"
 )
 
 const (

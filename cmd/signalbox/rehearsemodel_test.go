@@ -35,7 +35,7 @@ conversations:
 	p, _, stderr := start("rehearse", "model", script, "--json", "--log", log)
 	p.stdout = stdout
 	ended := make(chan int, 1)
-	go func() { ended <- p.run() }()
+	go func() { ended <- execute(p) }()
 	line, err := bufio.NewReader(reader).ReadString('\n')
 	var at modelAddresses
 	if err == nil {

@@ -23,6 +23,7 @@ import (
 	"signalbox/internal/run/progress"
 	"signalbox/internal/run/publish"
 	"signalbox/internal/run/traces"
+	"signalbox/internal/team"
 	"signalbox/internal/text"
 	"signalbox/transcript"
 )
@@ -206,14 +207,6 @@ func (p *program) warnSandbox(missing []string) {
 	}
 }
 
-// projectRoot returns the project's folder: the one that contains the box, or the current folder if the box was named.
-func (p *program) projectRoot(f boxFlag, dir string) string {
-	if f.Box == "" && p.getenv(boxVariable) == "" {
-		return filepath.Dir(dir)
-	}
-	return "."
-}
-
 // run loads the plan and runs it.
 func (r *run) run(p *program) error {
 	ctx, stop := untilInterrupted()
@@ -308,7 +301,7 @@ type job struct {
 
 // newDisplay returns the display of a run. From then on standard error goes through it, so call it before anything else uses the box.
 func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
-	o.Out, o.Stderr, o.Getenv = text.NewEscaper(answer{p.stdout}), progress.NewDeferredWriter(p.stderr), p.getenv
+	o.Out, o.Stderr, o.Getenv = text.NewEscaper(p.answer()), progress.NewDeferredWriter(p.stderr), p.getenv
 	if isTerminal(p.stdout) {
 		o.Terminal = p.stdout
 	}
@@ -414,7 +407,7 @@ type reports struct {
 func (p *program) newReports(b *box.Box, project crew.Project) (r *reports, err error) {
 	name, log := filepath.Base(project.Root), p.boxOptions().Log
 	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.getenv, Environ: process.Environ(), Log: log})}
-	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: currentBuild().Version, Getenv: p.getenv, Log: log}); err != nil {
+	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: p.build().Version, Getenv: p.getenv, Log: log}); err != nil {
 		return nil, err
 	}
 	r.publisher, err = publish.New(b, publish.Options{Getenv: p.getenv, Log: log})
@@ -459,9 +452,6 @@ func (p *program) warnUndelivered(failures []notify.Failure) {
 	}
 }
 
-// unknownWidth is the number of columns that is assumed for a terminal whose width is not known.
-const unknownWidth = 80
-
 func outcomeError(o crew.Outcome, interrupted bool) error {
 	switch {
 	case o.Standing == rules.StandingComplete:
@@ -489,4 +479,14 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 		hint = crew.ApprovalCommands(task)
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("stuck: %s", strings.Join(o.Reasons, "; ")), Hint: hint}
+}
+
+// noteShared tells the user which version of the team's configuration counts, if that is not obvious.
+func (p *program) noteShared(shared *team.Shared) {
+	if note := shared.ModifiedNote(); note != "" {
+		p.warnf("%s", note)
+	}
+	if shared.Files != nil && shared.Commit == "" {
+		p.notef("%s is used as it is, because there is no commit yet", shared.Name())
+	}
 }

@@ -57,7 +57,7 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	settings, _, err := p.settings(context.Background(), p.projectRoot(c.boxFlag, dir), dir)
+	settings, _, err := loadSettings(context.Background(), p.projectRoot(c.boxFlag, dir), dir)
 	if err != nil {
 		return err
 	}

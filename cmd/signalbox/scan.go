@@ -225,10 +225,6 @@ func oneOf[T ~string](flag string, got T, allowed []T) error {
 	}
 }
 
-func commaList[T ~string](values []T) string {
-	return strings.Join(names(values), ", ")
-}
-
 func isToken(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }
 
 func deref[T any](p *T) (v T) {
@@ -236,12 +232,4 @@ func deref[T any](p *T) (v T) {
 		v = *p
 	}
 	return v
-}
-
-func names[T ~string](values []T) []string {
-	words := make([]string, len(values))
-	for i, v := range values {
-		words[i] = string(v)
-	}
-	return words
 }

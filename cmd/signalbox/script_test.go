@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func patientMain() {
 	p := newProgram()
 	p.completionLimit = time.Minute
-	os.Exit(p.run())
+	os.Exit(execute(p))
 }
 
 // tests runs the tests, four at a time unless a flag says otherwise: scripts mostly wait.

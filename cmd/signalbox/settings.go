@@ -9,7 +9,6 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
-	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 	"signalbox/internal/team"
 )
@@ -21,8 +20,8 @@ import (
 //   - Commands that only read do not need a configuration, and ignore the team's.
 //   - Processes of agents use the box's own. Their folder is a task's working copy, whose commits do not count.
 
-// settings returns the configuration for the box in dir and the project in root. dir need not exist.
-func (p *program) settings(ctx context.Context, root, dir string) (*config.Config, *team.Shared, error) {
+// loadSettings returns the configuration for the box in dir and the project in root. dir need not exist.
+func loadSettings(ctx context.Context, root, dir string) (*config.Config, *team.Shared, error) {
 	named := dir
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		named = ""
@@ -35,9 +34,9 @@ func (p *program) settings(ctx context.Context, root, dir string) (*config.Confi
 	return c, shared, err
 }
 
-// runSettings is settings for commands that start programs. They refuse a box that may have come with an archive.
+// runSettings is loadSettings for commands that start programs. They refuse a box that may have come with an archive.
 func (p *program) runSettings(ctx context.Context, f boxFlag, root, dir string) (*config.Config, *team.Shared, error) {
-	c, shared, err := p.settings(ctx, root, dir)
+	c, shared, err := loadSettings(ctx, root, dir)
 	if err == nil && f.Box == "" && p.getenv(boxVariable) == "" { // the user did not name it
 		err = p.checkOwner(ctx, shared, dir)
 	}
@@ -77,12 +76,12 @@ func (p *program) workOptions(f boxFlag) *box.Options {
 	o := p.boxOptions()
 	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
 		if p.getenv(sessionVariable) != "" {
-			return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
+			return ownSettings(ctx, p.projectRoot(f, dir), dir)
 		}
-		c, _, err := p.settings(ctx, p.projectRoot(f, dir), dir)
+		c, _, err := loadSettings(ctx, p.projectRoot(f, dir), dir)
 		if p.stopping && err != nil && !errors.Is(err, team.ErrTracked) {
 			p.warnf("%v; only the box's own settings count", err)
-			return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
+			return ownSettings(ctx, p.projectRoot(f, dir), dir)
 		}
 		return c, err
 	}
@@ -103,14 +102,14 @@ func (p *program) runOptions(f boxFlag) *box.Options {
 func (p *program) readOptions(f boxFlag) *box.Options {
 	o := p.boxOptions()
 	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
-		return p.ownSettings(ctx, p.projectRoot(f, dir), dir)
+		return ownSettings(ctx, p.projectRoot(f, dir), dir)
 	}
 	return o
 }
 
 // ownSettings returns the box's own configuration. If it is not valid by itself but only together with the team's, it returns both, or the
 // defaults if the team's is not trusted.
-func (p *program) ownSettings(ctx context.Context, root, dir string) (*config.Config, error) {
+func ownSettings(ctx context.Context, root, dir string) (*config.Config, error) {
 	own, err := config.Load(dir)
 	if err == nil {
 		return own, nil
@@ -140,16 +139,3 @@ func (p *program) settingsOfRun() (*config.Config, error) {
 	}
 	return config.LoadTeam(dir, shared)
 }
-
-// noteShared tells the user which version of the team's configuration counts, if that is not obvious.
-func (p *program) noteShared(shared *team.Shared) {
-	if note := shared.ModifiedNote(); note != "" {
-		p.warnf("%s", note)
-	}
-	if shared.Files != nil && shared.Commit == "" {
-		p.notef("%s is used as it is, because there is no commit yet", shared.Name())
-	}
-}
-
-// stops reports whether an order only stops work.
-func stops(what rules.OrderKind) bool { return what == rules.OrderPause || what == rules.OrderCancel }

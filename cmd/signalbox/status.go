@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"time"
 
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
-	"signalbox/internal/run/show"
 )
 
 type statusCommand struct {
@@ -41,18 +39,3 @@ func (c *statusCommand) Run(p *program) error {
 		return render.Status(p.styled(p.colors(p.stdout)), st, o)
 	})
 }
-
-// renderOptions describes standard output.
-func (p *program) renderOptions() (o render.Options) {
-	if isTerminal(p.stdout) {
-		columns, rows := sizeOf(p.stdout)
-		o.Width, o.Height = cmp.Or(columns, unknownWidth), cmp.Or(rows, unknownHeight)
-	}
-	if p.colors(p.stdout) {
-		o.Paint = show.AnyBackground()
-	}
-	return o
-}
-
-// unknownHeight is the number of lines that is assumed for a terminal whose height is not known.
-const unknownHeight = 24

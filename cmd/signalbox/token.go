@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -145,12 +144,6 @@ func (c *tokenLinkCommand) address(p *program) (address string, err error) {
 		return err
 	})
 	return address, err
-}
-
-// newLink creates a link that logs a browser in at a server.
-func newLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string, error) {
-	secret, err := store.NewLink(ctx, box.NewID("browser"), scope, time.Now().UTC().Truncate(time.Second))
-	return address + "/login?link=" + url.QueryEscape(secret), err
 }
 
 // tokenView is a token as JSON.

@@ -73,7 +73,7 @@ func tour(t *testing.T, command string, parts []string) string {
 	}
 	p, stdout, stderr := start(args...)
 	p.getenv = func(name string) string { return map[string]string{parts[1]: parts[2], "USER": "ann"}[name] }
-	if status := p.run(); status != 0 {
+	if status := execute(p); status != 0 {
 		t.Errorf("%s: status %d: %s", command, status, stderr)
 	}
 	if parts[5] != "" {

@@ -64,7 +64,7 @@ func mustAnswer(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs strings.Builder
 	p := program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, getenv: func(string) string { return "" }, args: args}
-	if status := p.run(); status != 0 {
+	if status := execute(&p); status != 0 {
 		t.Fatalf("signalbox %s: exit status %d: %s", strings.Join(args, " "), status, errs.String())
 	}
 	return out.String()

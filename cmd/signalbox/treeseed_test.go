@@ -25,7 +25,7 @@ func TestSeedTree(t *testing.T) {
 	}
 	p := program{stdin: strings.NewReader(""), stdout: new(strings.Builder), stderr: new(strings.Builder), getenv: func(string) string { return "" },
 		args: []string{"tree", "run", "--no-ledger", seedTree, "--replies", replies}}
-	if status := p.run(); status != 1 || !strings.Contains(p.stderr.(*strings.Builder).String(), "there is no question: declare the key question") {
+	if status := execute(&p); status != 1 || !strings.Contains(p.stderr.(*strings.Builder).String(), "there is no question: declare the key question") {
 		t.Errorf("without a question: status %d, %s", status, p.stderr)
 	}
 }
@@ -56,7 +56,7 @@ return BT.tree("own", {root = BT.sequence({
 		t.Fatal(err)
 	}
 	p, stdout, stderr := b.program("oracle", "--json", "--tree", file, "What is new?")
-	if status := p.run(); status != 0 || !strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
+	if status := execute(p); status != 0 || !strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
 		t.Errorf("status %d\n%s\n%s", status, stdout, stderr)
 	}
 }

@@ -90,11 +90,6 @@ func (p *program) printJSON(v any, indent string) error {
 	return err
 }
 
-// rawFlag is the flag of the commands that write the exact bytes of something, which may contain anything.
-type rawFlag struct {
-	Raw bool `help:"Write the exact bytes even to a terminal. By default control characters are escaped there."`
-}
-
 // exact returns the writer for bytes that must not be changed. On a terminal they are escaped, unless --raw is set.
 func (p *program) exact(f rawFlag) *bufio.Writer {
 	if isTerminal(p.stdout) && !f.Raw {
@@ -109,8 +104,11 @@ func (p *program) styled(colors bool) io.Writer {
 		return p.out
 	}
 	p.out.Flush() // what was written before comes first; run reports a write error
-	return answer{p.stdout}
+	return p.answer()
 }
+
+// answer returns standard output without a buffer. Its write errors have hints.
+func (p *program) answer() io.Writer { return answer{p.stdout} }
 
 // printable escapes characters that a terminal would not print.
 func printable(s string) string { return text.Printable(s) }
@@ -141,4 +139,16 @@ var errReaderClosed = errors.New("the reader closed standard output")
 
 func isClosedPipe(err error) bool {
 	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) || isSystemClosedPipe(err)
+}
+
+func commaList[T ~string](values []T) string {
+	return strings.Join(names(values), ", ")
+}
+
+func names[T ~string](values []T) []string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return words
 }

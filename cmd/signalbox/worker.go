@@ -85,7 +85,7 @@ func (c *workerCommand) checkAgents(ctx context.Context, p *program, roles []sig
 	if err != nil {
 		return err
 	}
-	settings, _, err := p.settings(ctx, p.projectRoot(c.boxFlag, dir), dir) // who owns the box is checked when it is opened
+	settings, _, err := loadSettings(ctx, p.projectRoot(c.boxFlag, dir), dir) // who owns the box is checked when it is opened
 	if err != nil {
 		return err
 	}

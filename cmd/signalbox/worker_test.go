@@ -42,7 +42,7 @@ func TestWorkerThatCannotWrite(t *testing.T) {
 	b := newTestProject(t)
 	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
 	p.stdout = failing{errors.New("no space left")}
-	checkEnd(t, p.run(), stderr, "signalbox: cannot write the answer: no space left\n")
+	checkEnd(t, execute(p), stderr, "signalbox: cannot write the answer: no space left\n")
 }
 
 func TestWorkerOfAMovedLedger(t *testing.T) {
@@ -53,7 +53,7 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		defer in.Close()
-		ended <- p.run()
+		ended <- execute(p)
 	}()
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "worker") {

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+)
+
+// build describes how the binary was built.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// build returns how this program was built. What the build did not record is "unknown".
+func (p *program) build() build {
+	b := build{Version: cmp.Or(p.version, "unknown"), Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if p.version == "" && info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
