@@ -61,7 +61,7 @@ var groups = []group{
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "run"}, nil},
 	{"serve", []string{"internal/serve"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "run", "oracle"}, nil},
-	{"program", []string{"cmd", "test", "scripts"},
+	{"program", []string{"cmd", "internal/cli", "test", "scripts"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
 }
 

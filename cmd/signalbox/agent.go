@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/chunk"
@@ -24,10 +25,10 @@ import (
 )
 
 type agentCommand struct {
-	boxFlag
-	Tree  string   `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns. Default: the built-in tree."`
-	Model nonEmpty `placeholder:"NAME" help:"A model of the configuration. Default: the model of the oracle."`
-	Tools []string `placeholder:"NAME" help:"Tools to allow besides the read-only ones, separated by commas; SERVER__* means all tools of an MCP server."`
+	cli.BoxFlag
+	Tree  string       `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns. Default: the built-in tree."`
+	Model cli.NonEmpty `placeholder:"NAME" help:"A model of the configuration. Default: the model of the oracle."`
+	Tools []string     `placeholder:"NAME" help:"Tools to allow besides the read-only ones, separated by commas; SERVER__* means all tools of an MCP server."`
 }
 
 func (agentCommand) Help() string {
@@ -41,35 +42,35 @@ Examples:
     signalbox prompt critic T1 | signalbox agent --tree critic.lua | signalbox scan`
 }
 
-func (c *agentCommand) Run(p *program) error {
+func (c *agentCommand) Run(p *cli.Program) error {
 	name := "-"
-	task, err := p.readAll(&name, maxTask)
+	task, err := p.ReadAll(&name, maxTask)
 	if err != nil {
 		return err
 	}
 	if strings.TrimSpace(string(task)) == "" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("there is no task on standard input"), Hint: "see signalbox agent --help"}
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	p.quiet = true
-	if p.socket() != "" { // the run has the ledger, and names the box
-		conf, err := p.settingsOfRun()
+	p.Quiet = true
+	if p.Socket() != "" { // the run has the ledger, and names the box
+		conf, err := cli.SettingsOfRun(p)
 		if err != nil {
 			return err
 		}
-		return c.work(ctx, p, conf, p.getenv(boxVariable), string(task), p.reportTurn)
+		return c.work(ctx, p, conf, p.Getenv(cli.BoxVariable), string(task), func(ctx context.Context, s turnlog.Signal) error { return reportTurn(ctx, p, s) })
 	}
-	return p.withBoxOptions(ctx, c.boxFlag, p.runOptions(c.boxFlag), func(b *box.Box) error {
-		return c.work(ctx, p, b.Config, b.Dir, string(task), turnlog.To(b.Engine, cmp.Or(p.getenv(sessionVariable), p.actor(""))))
+	return p.WithBoxOptions(ctx, c.BoxFlag, p.RunOptions(c.BoxFlag), func(b *box.Box) error {
+		return c.work(ctx, p, b.Config, b.Dir, string(task), turnlog.To(b.Engine, cmp.Or(p.Getenv(cli.SessionVariable), p.ActorOf(""))))
 	})
 }
 
 // work does a task. dir is the folder of the box. In a sandbox, logs and conversations are kept in the home folder.
-func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
+func (c *agentCommand) work(ctx context.Context, p *cli.Program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
 	keep := dir
-	if p.getenv(contain.NestedVariable) != "" && sandbox.Contained() {
-		keep = filepath.Join(p.getenv("HOME"), filepath.FromSlash(treeruns.KeepFolder))
+	if p.Getenv(contain.NestedVariable) != "" && sandbox.Contained() {
+		keep = filepath.Join(p.Getenv("HOME"), filepath.FromSlash(treeruns.KeepFolder))
 		if err := os.MkdirAll(keep, 0o700); err != nil {
 			return err
 		}
@@ -81,16 +82,16 @@ func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return err
 	}
-	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: p.build().Version, Record: record, Box: dir,
+	o, err := setup.Open(ctx, conf, &setup.Options{Lookup: os.LookupEnv, Version: p.Build().Version, Record: record, Box: dir,
 		Project: here, Code: here, Logs: filepath.Join(keep, "logs"), Model: string(c.Model), Tree: c.Tree, Agent: true,
 		Tools: append([]string{setup.ReadOnly}, c.Tools...)})
 	if err != nil {
-		return p.oracleError(c.Tree, err)
+		return oracleError(p, c.Tree, err)
 	}
-	p.printNotes(o)
+	printNotes(p, o)
 	defer func() {
 		if err := o.Close(); err != nil {
-			p.warnf("%v", err)
+			p.Warnf("%v", err)
 		}
 	}()
 	s, err := newSession(filepath.Join(keep, treeruns.AgentFolder), "A")
@@ -102,7 +103,7 @@ func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config
 	turns := console.NewTurnBuffer(func(one chunk.Chunk) error {
 		text, is := one.(chunk.Content)
 		said = said || is && strings.TrimSpace(text.Text) != ""
-		return p.printChunk(one)
+		return printChunk(p, one)
 	})
 	answer, err := o.Ask(ctx, s, task, turns.Add)
 	if err != nil {
@@ -121,12 +122,12 @@ func (c *agentCommand) work(ctx context.Context, p *program, conf *config.Config
 const maxTask = 4 << 20
 
 // reportTurn reports a turn signal of an agent that is a tree.
-func (p *program) reportTurn(ctx context.Context, s turnlog.Signal) error {
+func reportTurn(ctx context.Context, p *cli.Program, s turnlog.Signal) error {
 	report, err := turnlog.NewReport(s)
 	if err != nil {
 		return err
 	}
-	request := p.request(agentsocket.CallTurn, p.getenv(sessionVariable), 0)
+	request := p.SocketRequest(agentsocket.CallTurn, p.Getenv(cli.SessionVariable), 0)
 	request.Turn = &report
-	return agentsocket.Invoke(ctx, p.socket(), request, nil)
+	return agentsocket.Invoke(ctx, p.Socket(), request, nil)
 }

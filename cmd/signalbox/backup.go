@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/text"
 )
 
 type backupCommand struct {
-	boxFlag
+	cli.BoxFlag
 	File  string `arg:"" help:"The file to write; - means standard output."`
 	Force bool   `help:"Overwrite an existing file."`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
@@ -41,36 +42,36 @@ type backedUp struct {
 	Head   signalbox.Hash `json:"head"`
 }
 
-func (c *backupCommand) Run(p *program) error {
-	if err := p.operatorOnly("back up the box"); err != nil {
+func (c *backupCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("back up the box"); err != nil {
 		return err
 	}
 	if err := c.check(p); err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted() // so that an incomplete file is removed
+	ctx, stop := cli.UntilInterrupted() // so that an incomplete file is removed
 	defer stop()
-	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
 		l.WarnIfLost(ctx)
-		opts := box.BackupOptions{Version: p.build().Version, Force: c.Force, Progress: p.progress("backed up")}
+		opts := box.BackupOptions{Version: p.Build().Version, Force: c.Force, Progress: showProgress(p, "backed up")}
 		var (
 			done box.BackupResult
 			err  error
 		)
 		if c.File == "-" {
-			done, err = l.Backup(ctx, p.direct, opts) // check refuses a terminal
-			err = incompleteRead(cmp.Or(err, p.direct.Flush()))
+			done, err = l.Backup(ctx, p.Direct, opts) // check refuses a terminal
+			err = incompleteRead(cmp.Or(err, p.Direct.Flush()))
 		} else {
 			done, err = l.BackupTo(ctx, c.File, opts)
 		}
 		if err != nil {
-			return orInterrupted(ctx, err)
+			return cli.OrInterrupted(ctx, err)
 		}
 		return c.print(p, done)
 	})
 }
 
-func (c *backupCommand) check(p *program) error {
+func (c *backupCommand) check(p *cli.Program) error {
 	switch {
 	case c.File == "":
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
@@ -78,35 +79,35 @@ func (c *backupCommand) check(p *program) error {
 	case c.File == "-" && c.JSON:
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--json cannot be combined with -, because the backup is on standard output"),
 			Hint: "name a file, or leave --json out"}
-	case c.File == "-" && isTerminal(p.stdout):
+	case c.File == "-" && cli.IsTerminal(p.Stdout):
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("a backup cannot be written to a terminal"),
 			Hint: "name a file, or pipe standard output to another program"}
 	}
 	return nil
 }
 
-func (c *backupCommand) print(p *program, done box.BackupResult) error {
+func (c *backupCommand) print(p *cli.Program, done box.BackupResult) error {
 	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events), text.Count(done.Blobs, "blob"), formatBytes(done.Bytes), done.Head)
 	var err error
 	switch {
 	case c.JSON:
-		err = p.printJSON(backedUp{c.File, done.Box, done.Events, done.Blobs, done.Bytes, done.Head}, "")
+		err = p.PrintJSON(backedUp{c.File, done.Box, done.Events, done.Blobs, done.Bytes, done.Head}, "")
 	case c.File == "-":
-		p.notef("backed up %s: %s", done.Box, what)
+		p.Notef("backed up %s: %s", done.Box, what)
 	default:
-		_, err = fmt.Fprintf(p.out, "backed up %s to %s: %s\n", done.Box, printable(c.File), what)
+		_, err = fmt.Fprintf(p.Out, "backed up %s to %s: %s\n", done.Box, cli.Printable(c.File), what)
 	}
 	if err != nil {
 		return err
 	}
 	for _, digest := range done.Missing {
-		p.warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
+		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
 	}
 	for _, file := range done.Skipped {
-		p.warnf("not in the backup: %s", file)
+		p.Warnf("not in the backup: %s", file)
 	}
 	if done.KeyFile != "" {
-		p.notef("the private key is not in the backup, and a restored box cannot sign without it: keep a copy of %s elsewhere", done.KeyFile)
+		p.Notef("the private key is not in the backup, and a restored box cannot sign without it: keep a copy of %s elsewhere", done.KeyFile)
 	}
 	return nil
 }
@@ -114,7 +115,7 @@ func (c *backupCommand) print(p *program, done box.BackupResult) error {
 // incompleteRead returns an error if the reader of standard output closed the pipe. Other commands succeed then, but a part of a backup is
 // useless.
 func incompleteRead(err error) error {
-	if !errors.Is(err, errReaderClosed) {
+	if !errors.Is(err, cli.ErrReaderClosed) {
 		return err
 	}
 	return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("the program that reads the backup ended too early"),
@@ -134,11 +135,11 @@ func formatBytes(n int64) string {
 }
 
 type restoreCommand struct {
-	File   string   `arg:"" help:"The backup; - means standard input."`
-	Dir    string   `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
-	Key    nonEmpty `placeholder:"KEY" help:"The public key that you keep elsewhere, or a file that contains it. The backup must be signed with it."`
-	Forget bool     `help:"Discard what this host signed after the backup was made."`
-	JSON   bool     `name:"json" help:"Print one JSON object."`
+	File   string       `arg:"" help:"The backup; - means standard input."`
+	Dir    string       `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Key    cli.NonEmpty `placeholder:"KEY" help:"The public key that you keep elsewhere, or a file that contains it. The backup must be signed with it."`
+	Forget bool         `help:"Discard what this host signed after the backup was made."`
+	JSON   bool         `name:"json" help:"Print one JSON object."`
 }
 
 func (restoreCommand) Help() string {
@@ -167,61 +168,61 @@ type restoredBox struct {
 	KeyHere bool   `json:"key_here"`
 }
 
-func (c *restoreCommand) Run(p *program) error {
-	if err := p.operatorOnly("restore a box"); err != nil {
+func (c *restoreCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("restore a box"); err != nil {
 		return err
 	}
 	key, err := publicKey(c.Key)
 	if err != nil {
 		return err
 	}
-	in, err := p.open(&c.File)
+	in, err := p.Open(&c.File)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	done, err := box.Restore(ctx, in, filepath.Join(c.Dir, box.FolderName), &box.RestoreOptions{
-		Options: *p.boxOptions(), PublicKey: key, Forget: c.Forget, Progress: p.progress("restored"),
+		Options: *p.BoxOptions(), PublicKey: key, Forget: c.Forget, Progress: showProgress(p, "restored"),
 	})
 	if err != nil {
-		return orInterrupted(ctx, err)
+		return cli.OrInterrupted(ctx, err)
 	}
 	return c.print(p, done)
 }
 
-func (c *restoreCommand) print(p *program, done *box.RestoreResult) error {
+func (c *restoreCommand) print(p *cli.Program, done *box.RestoreResult) error {
 	var err error
 	if c.JSON {
-		err = p.printJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head, done.Signed, done.KeyHere}, "")
+		err = p.PrintJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head, done.Signed, done.KeyHere}, "")
 	} else {
-		_, err = fmt.Fprintf(p.out, "restored %s to %s: %s, %s, head %s\n", done.Box, printable(done.Dir), eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
+		_, err = fmt.Fprintf(p.Out, "restored %s to %s: %s, %s, head %s\n", done.Box, cli.Printable(done.Dir), eventCount(done.Events), text.Count(done.Blobs, "blob"), done.Head)
 	}
 	if err != nil {
 		return err
 	}
 	switch {
 	case done.Signed == 0:
-		p.warnf("the backup has no checkpoint, so it cannot be shown to be unchanged")
+		p.Warnf("the backup has no checkpoint, so it cannot be shown to be unchanged")
 	case c.Key == "" && !done.KeyHere:
-		p.warnf("the backup was checked only against its own public key; compare the output of signalbox ledger key with a copy that you keep elsewhere")
+		p.Warnf("the backup was checked only against its own public key; compare the output of signalbox ledger key with a copy that you keep elsewhere")
 	}
 	for _, digest := range done.Missing {
-		p.warnf("blob %s was missing from the box when it was backed up", digest)
+		p.Warnf("blob %s was missing from the box when it was backed up", digest)
 	}
 	if done.Journal != "" {
-		p.notef("the ledger was in %s, and is in a file of the restored box; to put it into an empty database, use signalbox ledger migrate", done.Journal)
+		p.Notef("the ledger was in %s, and is in a file of the restored box; to put it into an empty database, use signalbox ledger migrate", done.Journal)
 	}
 	if done.Config != nil {
-		p.warnf("the configuration has a fault: %v", done.Config)
+		p.Warnf("the configuration has a fault: %v", done.Config)
 	}
 	if !done.KeyHere {
-		p.notef("the private key is not on this host, so the box cannot sign: put the key into %s, or set %s", done.KeyFile, keyVariable)
+		p.Notef("the private key is not on this host, so the box cannot sign: put the key into %s, or set %s", done.KeyFile, cli.KeyVariable)
 	}
 	if done.Forgotten != "" {
-		p.notef("what this host signed after the backup is kept in %s", done.Forgotten)
+		p.Notef("what this host signed after the backup is kept in %s", done.Forgotten)
 	}
-	p.notef("do not keep using the original box: the two histories would diverge")
+	p.Notef("do not keep using the original box: the two histories would diverge")
 	return nil
 }

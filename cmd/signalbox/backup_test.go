@@ -12,7 +12,7 @@ func TestBackupWithoutAReader(t *testing.T) {
 	p, _, stderr := b.program("backup", "-")
 	reader, writer := io.Pipe()
 	reader.Close()
-	p.stdout = writer
+	p.Stdout = writer
 	if status := execute(p); status != 1 || !strings.Contains(stderr.String(), "ended too early") {
 		t.Errorf("status %d, stderr %s", status, stderr)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -24,8 +25,8 @@ Examples:
 }
 
 type blobGetCommand struct {
-	boxFlag
-	rawFlag
+	cli.BoxFlag
+	cli.RawFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
 }
 
@@ -37,24 +38,24 @@ Examples:
     signalbox blob get 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae | less`
 }
 
-func (c *blobGetCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+func (c *blobGetCommand) Run(p *cli.Program) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		r, err := b.Blob(ctx, c.Digest)
 		if err != nil {
 			return err
 		}
 		defer r.Close()
-		_, err = io.Copy(p.exact(c.rawFlag), r)
+		_, err = io.Copy(p.Exact(c.RawFlag), r)
 		return err
 	})
 }
 
 type blobRedactCommand struct {
-	boxFlag
-	answerFlag
+	cli.BoxFlag
+	cli.AnswerFlag
 	Digest signalbox.Hash `arg:"" help:"The digest, 64 hexadecimal digits."`
 	Reason *string        `placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input. On a terminal, your editor opens without it."`
-	Actor  nonEmpty       `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Actor  cli.NonEmpty   `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (blobRedactCommand) Help() string {
@@ -71,20 +72,20 @@ type redacted struct {
 	Seq  uint64         `json:"seq"`
 }
 
-func (c *blobRedactCommand) Run(p *program) error {
-	if err := p.operatorOnly("redact a blob"); err != nil {
+func (c *blobRedactCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("redact a blob"); err != nil {
 		return err
 	}
-	reason, err := p.requireText(c.Reason, wantedText{name: "the reason", missing: "missing flags: --reason=TEXT", usage: "signalbox blob redact DIGEST --reason TEXT"})
+	reason, err := p.RequireText(c.Reason, cli.WantedText{Name: "the reason", Missing: "missing flags: --reason=TEXT", Usage: "signalbox blob redact DIGEST --reason TEXT"})
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := b.Redact(ctx, rules.RedactBlob{Blob: c.Digest, Reason: reason, Actor: p.actor(c.Actor)})
+	return p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
+		answer, err := b.Redact(ctx, rules.RedactBlob{Blob: c.Digest, Reason: reason, Actor: p.ActorOf(c.Actor)})
 		if err != nil {
 			return err
 		}
-		return c.print(p, redacted{c.Digest, answer.Seq})
+		return c.Print(p, redacted{c.Digest, answer.Seq})
 	})
 }

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
 
 type workClaimCommand struct {
-	boxFlag
-	answerFlag
+	cli.BoxFlag
+	cli.AnswerFlag
 	ID      string         `arg:"" optional:"" help:"The work item; leave it out with --next."`
 	Next    bool           `help:"Claim the next work item for the role."`
 	Wait    bool           `help:"With --next: wait until there is work."`
 	Role    signalbox.Role `required:"" help:"Your role: business-analyst, developer, ci, critic or auditor."`
-	Session nonEmpty       `placeholder:"S" help:"The session. Default: a new one."`
-	Actor   nonEmpty       `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Session cli.NonEmpty   `placeholder:"S" help:"The session. Default: a new one."`
+	Actor   cli.NonEmpty   `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 	TTL     time.Duration  `name:"ttl" help:"The duration of the lease, 1s to 24h. Default: lease.ttl of the configuration, 15m."`
 }
 
@@ -54,8 +55,8 @@ func claimedFrom(a rules.Answer) claimed {
 	return claimed{a.Work, a.Phase, claimedLease{a.Lease.ID, a.Lease.Epoch, a.Lease.Expires}, a.Session, ""}
 }
 
-func (c *workClaimCommand) Run(p *program) error {
-	if err := p.operatorOnly("claim work"); err != nil {
+func (c *workClaimCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("claim work"); err != nil {
 		return err
 	}
 	if c.Next == (c.ID != "") || c.Wait && !c.Next {
@@ -63,22 +64,22 @@ func (c *workClaimCommand) Run(p *program) error {
 			Hint: "see signalbox work claim --help"}
 	}
 	if c.Session == "" {
-		c.Session = nonEmpty(box.NewID("s"))
+		c.Session = cli.NonEmpty(box.NewID("s"))
 	}
 	ctx, stop := context.Background(), context.CancelFunc(func() {})
 	if c.Wait {
-		ctx, stop = untilInterrupted()
+		ctx, stop = cli.UntilInterrupted()
 	}
 	defer stop()
-	err := p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+	err := p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
 		if c.TTL == 0 {
 			c.TTL = b.Config.Lease.TTL
 		}
-		id, err := findWork(b, c.ID)
+		id, err := cli.FindWork(b, c.ID)
 		if err != nil {
 			return err
 		}
-		claim := rules.Claim{Work: id, Role: c.Role, Session: string(c.Session), Actor: p.actor(c.Actor), Lease: box.NewID("l"), TTL: c.TTL}
+		claim := rules.Claim{Work: id, Role: c.Role, Session: string(c.Session), Actor: p.ActorOf(c.Actor), Lease: box.NewID("l"), TTL: c.TTL}
 		secret := box.NewSecret()
 		claim.Secret = rules.HashSecret(secret)
 		do := b.Engine.Do
@@ -93,7 +94,7 @@ func (c *workClaimCommand) Run(p *program) error {
 		if answer.Lease.ID == claim.Lease {
 			claimed.Secret = secret
 		}
-		return c.print(p, claimed)
+		return c.Print(p, claimed)
 	})
 	if errors.Is(err, context.Canceled) || signalbox.CodeOf(err) == signalbox.CodeInterrupted {
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted while waiting for work")}
@@ -102,10 +103,10 @@ func (c *workClaimCommand) Run(p *program) error {
 }
 
 type workRenewCommand struct {
-	boxFlag
-	answerFlag
+	cli.BoxFlag
+	cli.AnswerFlag
 	ID      string        `arg:"" help:"The work item."`
-	Session nonEmpty      `placeholder:"S" help:"The session that holds it."`
+	Session cli.NonEmpty  `placeholder:"S" help:"The session that holds it."`
 	Epoch   uint64        `required:"" placeholder:"E" help:"The epoch of the lease."`
 	TTL     time.Duration `name:"ttl" help:"The duration of the lease from now, 1s to 24h. Default: lease.ttl of the configuration, 15m."`
 }
@@ -118,36 +119,36 @@ Examples:
     signalbox work renew task-1 --session s-0123456789ab --epoch 7`
 }
 
-func (c *workRenewCommand) Run(p *program) error {
-	session, err := p.session(c.Session)
+func (c *workRenewCommand) Run(p *cli.Program) error {
+	session, err := p.SessionOf(c.Session)
 	if err != nil {
 		return err
 	}
 	ctx := context.Background()
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+	return p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
 		if c.TTL == 0 {
 			c.TTL = b.Config.Lease.TTL
 		}
-		id, err := findWork(b, c.ID)
+		id, err := cli.FindWork(b, c.ID)
 		if err != nil {
 			return err
 		}
-		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL, Caller: p.caller()})
+		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL, Caller: p.Caller()})
 		if err != nil {
 			return err
 		}
-		return c.print(p, claimedFrom(answer))
+		return c.Print(p, claimedFrom(answer))
 	})
 }
 
 type workReleaseCommand struct {
-	boxFlag
-	answerFlag
-	ID      string   `arg:"" help:"The work item."`
-	Session nonEmpty `placeholder:"S" help:"The session that holds the lease and returns it."`
-	Epoch   uint64   `placeholder:"E" help:"The epoch of the lease; required with --session."`
-	Reason  string   `placeholder:"TEXT" help:"The reason; required to revoke a lease. - reads it from standard input."`
-	Actor   nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	cli.BoxFlag
+	cli.AnswerFlag
+	ID      string       `arg:"" help:"The work item."`
+	Session cli.NonEmpty `placeholder:"S" help:"The session that holds the lease and returns it."`
+	Epoch   uint64       `placeholder:"E" help:"The epoch of the lease; required with --session."`
+	Reason  string       `placeholder:"TEXT" help:"The reason; required to revoke a lease. - reads it from standard input."`
+	Actor   cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workReleaseCommand) Help() string {
@@ -159,20 +160,20 @@ Examples:
     signalbox work release task-1 --reason 'the agent hangs'`
 }
 
-func (c *workReleaseCommand) Run(p *program) error {
-	reason, err := p.text(c.Reason)
+func (c *workReleaseCommand) Run(p *cli.Program) error {
+	reason, err := p.TextOf(c.Reason)
 	if err != nil {
 		return err
 	}
-	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: p.caller()}
-	if c.Session == "" && p.getenv(sessionVariable) == "" {
+	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: p.Caller()}
+	if c.Session == "" && p.Getenv(cli.SessionVariable) == "" {
 		if reason == "" {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
 				Hint: "see signalbox work release --help"}
 		}
-		release.Actor = p.actor(c.Actor)
+		release.Actor = p.ActorOf(c.Actor)
 	} else {
-		session, err := p.session(c.Session)
+		session, err := p.SessionOf(c.Session)
 		if err != nil {
 			return err
 		}
@@ -182,8 +183,8 @@ func (c *workReleaseCommand) Run(p *program) error {
 		}
 		release.Session = session
 	}
-	return p.orderWork(c.boxFlag, c.ID, func(id string) rules.Command {
+	return orderWork(p, c.BoxFlag, c.ID, func(id string) rules.Command {
 		release.Work = id
 		return release
-	}, func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
+	}, func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
 }

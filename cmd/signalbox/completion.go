@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/cmd/signalbox/completion"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
@@ -33,36 +34,36 @@ Examples:
     signalbox completion fish | source`
 }
 
-func (c *completionCommand) Run(p *program, app *kong.Kong) error {
+func (c *completionCommand) Run(p *cli.Program, app *kong.Kong) error {
 	answer := c.Shell.Script()
 	if words := c.Words; len(words) > 0 {
 		if len(words) > 1 && words[0] == "help" { // what follows is a command
 			words = words[1:]
 		}
-		answer = c.Shell.Format(completion.Candidates(app.Model.Node, p.candidates(words), words))
+		answer = c.Shell.Format(completion.Candidates(app.Model.Node, candidates(p, words), words))
 	}
-	_, err := fmt.Fprint(p.out, answer)
+	_, err := fmt.Fprint(p.Out, answer)
 	return err
 }
 
 // candidates returns the values of flags and arguments that depend on the program or on the box.
-func (p *program) candidates(words []string) completion.Values {
+func candidates(p *cli.Program, words []string) completion.Values {
 	return func(command *kong.Node, v *kong.Value, word string) []completion.Candidate {
 		switch valueType(v) {
 		case reflect.TypeFor[signalbox.Role]():
 			return named(signalbox.Roles())
 		case reflect.TypeFor[signalbox.Format]():
 			return named(signalbox.Formats())
-		case reflect.TypeFor[eventType]():
+		case reflect.TypeFor[cli.EventType]():
 			return named(rules.EventTypes())
 		}
 		switch {
 		case v.Name == "task":
-			return p.peek(words, func(s *rules.State) []completion.Candidate { return tasks(s, word) })
+			return peek(p, words, func(s *rules.State) []completion.Candidate { return tasks(s, word) })
 		case v.Name == "work", v.Name == "id" && command.Name != "open":
-			return p.peek(words, works)
+			return peek(p, words, works)
 		case v.Name == "question":
-			return p.peek(words, openQuestions)
+			return peek(p, words, openQuestions)
 		}
 		return nil
 	}
@@ -87,26 +88,26 @@ func named[T ~string](values []T) (all []completion.Candidate) {
 	return all
 }
 
-// completionLimit is how long a person who pressed Tab waits at most.
+// CompletionLimit is how long a person who pressed Tab waits at most.
 const completionLimit = time.Second
 
 // peek returns candidates from the box that the words typed so far select. There are none if it cannot be read at once.
-func (p *program) peek(words []string, from func(*rules.State) []completion.Candidate) (all []completion.Candidate) {
-	var f boxFlag
+func peek(p *cli.Program, words []string, from func(*rules.State) []completion.Candidate) (all []completion.Candidate) {
+	var f cli.BoxFlag
 	for i, word := range words {
 		if named, ok := strings.CutPrefix(word, "--box="); ok {
-			f.Box = nonEmpty(named)
+			f.Box = cli.NonEmpty(named)
 		} else if i > 0 && words[i-1] == "--box" && word != "=" || i > 1 && words[i-2] == "--box" && words[i-1] == "=" {
-			f.Box = nonEmpty(word)
+			f.Box = cli.NonEmpty(word)
 		}
 	}
-	dir, err := p.findBox(f)
+	dir, err := p.FindBox(f)
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.completionLimit, completionLimit))
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.CompletionLimit, completionLimit))
 	defer cancel()
-	if box.Peek(ctx, dir, p.silentOptions(), func(s *rules.State) { all = from(s) }) != nil {
+	if box.Peek(ctx, dir, p.SilentOptions(), func(s *rules.State) { all = from(s) }) != nil {
 		return nil
 	}
 	return all

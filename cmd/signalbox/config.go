@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/team"
 )
@@ -21,7 +22,7 @@ Examples:
 }
 
 type configShowCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -40,12 +41,12 @@ type shownConfig struct {
 	Settings []config.Setting `json:"settings"`
 }
 
-func (c *configShowCommand) Run(p *program) error {
-	dir, err := p.findBox(c.boxFlag)
+func (c *configShowCommand) Run(p *cli.Program) error {
+	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err
 	}
-	shared, err := team.Read(context.Background(), p.projectRoot(c.boxFlag, dir), dir)
+	shared, err := team.Read(context.Background(), p.ProjectRoot(c.BoxFlag, dir), dir)
 	if err != nil {
 		return err
 	}
@@ -58,10 +59,10 @@ func (c *configShowCommand) Run(p *program) error {
 		if shared.Files != nil {
 			answer.Commit = shared.Commit
 		}
-		return p.printJSON(answer, "")
+		return p.PrintJSON(answer, "")
 	}
 	for _, s := range settings {
-		if _, err := fmt.Fprintf(p.out, "%-8s %s: %s\n", s.Origin, printable(s.Name), printable(s.Value)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%-8s %s: %s\n", s.Origin, cli.Printable(s.Name), cli.Printable(s.Value)); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -36,17 +37,17 @@ Examples:
     signalbox demo --stay`
 }
 
-func (c *demoCommand) Run(p *program) error {
-	if err := p.operatorOnly("run the demo"); err != nil {
+func (c *demoCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("run the demo"); err != nil {
 		return err
 	}
-	p.quiet = c.JSON
+	p.Quiet = c.JSON
 	dir, err := os.MkdirTemp("", "signalbox-demo-")
 	if err != nil {
 		return err
 	}
 	if c.Keep {
-		p.notef("the folder of the demo is %s", dir)
+		p.Notef("the folder of the demo is %s", dir)
 	} else {
 		defer os.RemoveAll(dir)
 	}
@@ -56,22 +57,22 @@ func (c *demoCommand) Run(p *program) error {
 	project := filepath.Join(dir, "calc")
 	if c.Pace == nil {
 		c.Pace = new(time.Duration)
-		if isTerminal(p.stdout) && !c.JSON {
+		if cli.IsTerminal(p.Stdout) && !c.JSON {
 			*c.Pace = watchablePace
 		}
 	}
-	if err := p.stage(dir, project, *c.Pace); err != nil {
+	if err := stage(p, dir, project, *c.Pace); err != nil {
 		return fmt.Errorf("set up the demo: %w", err)
 	}
-	getenv := p.getenv
-	p.getenv = func(name string) string { // use a key of the demo, not the user's
-		if name == keyVariable {
+	getenv := p.Getenv
+	p.Getenv = func(name string) string { // use a key of the demo, not the user's
+		if name == cli.KeyVariable {
 			return filepath.Join(dir, "demo.key")
 		}
 		return getenv(name)
 	}
 	created := filepath.Join(project, box.FolderName)
-	if _, err := box.Init(context.Background(), created, p.actor(""), p.boxOptions()); err != nil {
+	if _, err := box.Init(context.Background(), created, p.ActorOf(""), p.BoxOptions()); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "plan.md"))
@@ -79,7 +80,7 @@ func (c *demoCommand) Run(p *program) error {
 		return err
 	}
 	r := run{flags: c.runFlags, name: "plan.md", text: text, root: project, background: []func(context.Context, *box.Box){answerForDemo}}
-	if err := r.prepare(p, boxFlag{Box: nonEmpty(created)}); err != nil {
+	if err := r.prepare(p, cli.BoxFlag{Box: cli.NonEmpty(created)}); err != nil {
 		return err
 	}
 	if c.Stay && c.Listen == "" {
@@ -95,13 +96,13 @@ func (c *demoCommand) Run(p *program) error {
 	} else if err != nil {
 		return err
 	}
-	if err := p.verifyDemo(created, c.JSON); err != nil || !c.Stay {
+	if err := verifyDemo(p, created, c.JSON); err != nil || !c.Stay {
 		return err
 	}
-	ctx, end := untilInterrupted()
+	ctx, end := cli.UntilInterrupted()
 	defer end()
-	p.out.Flush()
-	p.notef("the dashboard stays; press Ctrl-C to stop")
+	p.Out.Flush()
+	p.Notef("the dashboard stays; press Ctrl-C to stop")
 	<-ctx.Done()
 	return nil
 }
@@ -110,7 +111,7 @@ func (c *demoCommand) Run(p *program) error {
 const watchablePace = 300 * time.Millisecond
 
 // stage writes the demo and its configuration, and makes the project a git repository.
-func (p *program) stage(dir, project string, pace time.Duration) error {
+func stage(p *cli.Program, dir, project string, pace time.Duration) error {
 	if err := rehearsal.Demo(dir); err != nil {
 		return err
 	}
@@ -162,8 +163,8 @@ func answerForDemo(ctx context.Context, b *box.Box) {
 }
 
 // verifyDemo verifies the ledger of the demo.
-func (p *program) verifyDemo(dir string, quiet bool) error {
-	l, err := box.OpenLedger(context.Background(), dir, p.boxOptions())
+func verifyDemo(p *cli.Program, dir string, quiet bool) error {
+	l, err := box.OpenLedger(context.Background(), dir, p.BoxOptions())
 	if err != nil {
 		return err
 	}
@@ -178,6 +179,6 @@ func (p *program) verifyDemo(dir string, quiet bool) error {
 	if quiet {
 		return nil
 	}
-	_, err = fmt.Fprintf(p.out, "\nledger verify: ok, %d events, signed\n", result.Events)
+	_, err = fmt.Fprintf(p.Out, "\nledger verify: ok, %d events, signed\n", result.Events)
 	return err
 }

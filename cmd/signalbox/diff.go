@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
@@ -12,8 +13,8 @@ import (
 )
 
 type diffCommand struct {
-	boxFlag
-	pagerFlag
+	cli.BoxFlag
+	cli.PagerFlag
 	Task    string `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 	Stat    bool   `help:"List the files with the number of changed lines."`
 	Working bool   `help:"Show what the agent has changed in its working copy and not saved yet."`
@@ -31,28 +32,28 @@ Examples:
     signalbox diff T1 --working`
 }
 
-func (c *diffCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+func (c *diffCommand) Run(p *cli.Program) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
 		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.Task) })
 		if err != nil {
 			return err
 		}
-		d, err := inspect.OpenDiff(ctx, b, p.projectRoot(c.boxFlag, b.Dir), w, c.Working)
+		d, err := inspect.OpenDiff(ctx, b, p.ProjectRoot(c.BoxFlag, b.Dir), w, c.Working)
 		if err != nil {
 			return err
 		}
 		defer d.Close()
 		if note := d.NotSaved(ctx); note != "" {
-			p.notef("%s", note)
+			p.Notef("%s", note)
 		}
 		hidden, err := d.Hidden(ctx)
 		if err != nil {
 			return err
 		}
-		o := p.renderOptions()
-		return p.page(c.pagerFlag, func(out io.Writer) error {
+		o := p.RenderOptions()
+		return p.Page(c.PagerFlag, func(out io.Writer) error {
 			if hidden != "" {
 				if _, err := io.WriteString(out, o.Paint.Warn("warning: "+hidden)+"\n\n"); err != nil {
 					return err
@@ -63,7 +64,7 @@ func (c *diffCommand) Run(p *program) error {
 				return err
 			}
 			if printed.Empty() {
-				p.notef("%s", d.Empty())
+				p.Notef("%s", d.Empty())
 			}
 			return printed.Close()
 		})

@@ -7,6 +7,7 @@ import (
 	"io"
 	"testing"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/progress"
 )
@@ -14,7 +15,7 @@ import (
 func openTestBox(t *testing.T) *box.Box {
 	t.Helper()
 	tb := newTestBox(t)
-	b, err := box.Open(t.Context(), tb.dir, &box.Options{KeyFile: tb.env[keyVariable]})
+	b, err := box.Open(t.Context(), tb.dir, &box.Options{KeyFile: tb.env[cli.KeyVariable]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,8 +31,8 @@ func TestDisplayEndsWhenTheReaderCloses(t *testing.T) {
 	b := openTestBox(t)
 	for _, o := range []progress.Options{{JSON: true}, {Plain: true}} {
 		p, _, _ := start()
-		p.stdout = closedPipe{}
-		if err := p.newDisplay(b, o).Show(t.Context()); !errors.Is(err, errReaderClosed) {
+		p.Stdout = closedPipe{}
+		if err := newDisplay(p, b, o).Show(t.Context()); !errors.Is(err, cli.ErrReaderClosed) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
@@ -39,11 +40,11 @@ func TestDisplayEndsWhenTheReaderCloses(t *testing.T) {
 
 func TestScreenNeedsATerminal(t *testing.T) {
 	p, _, _ := start()
-	if got := fmt.Sprintf("%T", p.newDisplay(nil, progress.Options{})); got != "*progress.plainDisplay" {
+	if got := fmt.Sprintf("%T", newDisplay(p, nil, progress.Options{})); got != "*progress.plainDisplay" {
 		t.Errorf("%s for a buffer", got)
 	}
-	p.stdout = new(fakeTerminal)
-	if got := fmt.Sprintf("%T", p.newDisplay(nil, progress.Options{})); got != "*progress.screen" {
+	p.Stdout = new(fakeTerminal)
+	if got := fmt.Sprintf("%T", newDisplay(p, nil, progress.Options{})); got != "*progress.screen" {
 		t.Errorf("%s for a terminal", got)
 	}
 }
@@ -51,12 +52,12 @@ func TestScreenNeedsATerminal(t *testing.T) {
 func TestNotesLeaveJSONAlone(t *testing.T) {
 	for _, o := range []progress.Options{{JSON: true}, {}} {
 		p, stdout, stderr := start()
-		p.out = bufio.NewWriter(stdout)
-		p.newDisplay(nil, o)
-		if _, shared := p.stderr.(*progress.DeferredWriter); !shared {
+		p.Out = bufio.NewWriter(stdout)
+		newDisplay(p, nil, o)
+		if _, shared := p.Stderr.(*progress.DeferredWriter); !shared {
 			t.Error("a warning would be written over the screen")
 		}
-		p.notef("that was all")
+		p.Notef("that was all")
 		if stderr.String() != "note: that was all\n" || stdout.String() != "" {
 			t.Errorf("JSON %t: stdout %q, stderr %q", o.JSON, stdout, stderr)
 		}

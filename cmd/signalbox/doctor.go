@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/oracle/doctor"
@@ -16,7 +17,7 @@ import (
 )
 
 type doctorCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON  bool `name:"json" help:"Print one JSON object."`
 	Probe bool `help:"Also ask each agent for one word, to see whether it is logged in. That costs what one short request costs."`
 }
@@ -39,14 +40,14 @@ type diagnosis struct {
 	Checks []box.Check `json:"checks"`
 }
 
-func (c *doctorCommand) Run(p *program) error {
+func (c *doctorCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
 	var settings *config.Config
-	opts := box.DoctorOptions{Options: *p.boxOptions(), Version: p.build().Version}
-	opts.Dir, opts.FindError = p.findBox(c.boxFlag)
+	opts := box.DoctorOptions{Options: *p.BoxOptions(), Version: p.Build().Version}
+	opts.Dir, opts.FindError = p.FindBox(c.BoxFlag)
 	var shared *team.Shared
 	if opts.FindError == nil {
-		loaded, found, err := p.runSettings(ctx, c.boxFlag, p.projectRoot(c.boxFlag, opts.Dir), opts.Dir)
+		loaded, found, err := p.RunSettings(ctx, c.BoxFlag, p.ProjectRoot(c.BoxFlag, opts.Dir), opts.Dir)
 		opts.Load = func(context.Context, string) (*config.Config, error) { return loaded, err } // box.Doctor reports the error
 		if shared = found; err == nil {
 			settings, opts.Agents, opts.Slots = loaded, doctor.Commands(loaded), loaded.Slots
@@ -57,7 +58,7 @@ func (c *doctorCommand) Run(p *program) error {
 		checks = append(checks, tokenChecks(access.NewStore(opts.Dir))...)
 	}
 	if settings != nil {
-		root := p.projectRoot(c.boxFlag, opts.Dir)
+		root := p.ProjectRoot(c.BoxFlag, opts.Dir)
 		checks = doctor.Complete(ctx, settings, root, opts.Dir, checks)
 		if c.Probe {
 			checks = append(checks, doctor.Probe(ctx, settings, checks)...)
@@ -82,10 +83,10 @@ func (c *doctorCommand) Run(p *program) error {
 		}
 	}
 	if c.JSON {
-		if err := p.printJSON(diagnosis{problems == 0, checks}, ""); err != nil {
+		if err := p.PrintJSON(diagnosis{problems == 0, checks}, ""); err != nil {
 			return err
 		}
-	} else if err := p.printChecks(checks); err != nil {
+	} else if err := printChecks(p, checks); err != nil {
 		return err
 	}
 	switch problems {
@@ -147,20 +148,20 @@ func tokenChecks(store *access.Store) []box.Check {
 			"new tokens expire after 90 days, or when --expires says"}}
 }
 
-func (p *program) printChecks(checks []box.Check) error {
+func printChecks(p *cli.Program, checks []box.Check) error {
 	for _, check := range checks {
-		if _, err := fmt.Fprintf(p.out, "%-8s %-14s %s\n", check.Health, printable(check.Name), printable(check.Detail)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%-8s %-14s %s\n", check.Health, cli.Printable(check.Name), cli.Printable(check.Detail)); err != nil {
 			return err
 		}
 		for line := range strings.Lines(check.Output) {
-			if _, err := fmt.Fprintf(p.out, "%-8s %-14s | %s\n", "", "", printable(strings.TrimRight(line, "\r\n"))); err != nil {
+			if _, err := fmt.Fprintf(p.Out, "%-8s %-14s | %s\n", "", "", cli.Printable(strings.TrimRight(line, "\r\n"))); err != nil {
 				return err
 			}
 		}
 		if check.Fix == "" {
 			continue
 		}
-		if _, err := fmt.Fprintf(p.out, "%-8s %-14s to do: %s\n", "", "", printable(check.Fix)); err != nil {
+		if _, err := fmt.Fprintf(p.Out, "%-8s %-14s to do: %s\n", "", "", cli.Printable(check.Fix)); err != nil {
 			return err
 		}
 	}

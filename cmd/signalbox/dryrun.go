@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -24,7 +25,7 @@ import (
 )
 
 // dryRun prints what a run of the plan would do, and what it needs that is missing. It changes nothing.
-func (c *runCommand) dryRun(p *program, text []byte) error {
+func (c *runCommand) dryRun(p *cli.Program, text []byte) error {
 	ctx := context.Background()
 	var missing []forecast.Missing
 	var untrusted error
@@ -44,9 +45,9 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	settings := b.Config
 	parsed, err := plan.Parse(c.File, text, &plan.Options{Drafts: settings.Analyst()})
 	if err != nil {
-		return p.planError(err)
+		return planError(p, err)
 	}
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: settings.Workspace.Shared(), Replace: c.Replace, Finished: c.finished()}
+	load := crew.LoadOptions{Actor: p.ActorOf(""), Shared: settings.Workspace.Shared(), Replace: c.Replace, Finished: c.finished()}
 	load.Source, load.ID = crew.Identify(parsed, c.File, root)
 	loaded, id, err := c.tryLoad(ctx, b, parsed, text, load, miss)
 	if err != nil {
@@ -72,9 +73,9 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 	f.Notes = append(f.Notes, settings.Notes()...)
 	f.OK = len(f.Missing) == 0
 	if c.JSON {
-		err = p.printJSON(f, "")
+		err = p.PrintJSON(f, "")
 	} else {
-		_, err = p.out.WriteString(f.Text(c.File, widthOf(p.stdout)))
+		_, err = p.Out.WriteString(f.Text(c.File, cli.WidthOf(p.Stdout)))
 	}
 	switch {
 	case err != nil:
@@ -87,16 +88,16 @@ func (c *runCommand) dryRun(p *program, text []byte) error {
 
 // boxForTrial opens the box for reading, with the configuration of a run. If there is none, it returns a new one in a temporary folder. root is the
 // folder of the project.
-func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(error)) (b *box.Box, root string, closeBox func(), err error) {
-	dir, err := p.findBox(c.boxFlag)
-	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == ""
+func (c *runCommand) boxForTrial(ctx context.Context, p *cli.Program, miss func(error)) (b *box.Box, root string, closeBox func(), err error) {
+	dir, err := p.FindBox(c.BoxFlag)
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.Getenv(cli.BoxVariable) == ""
 	if create {
 		dir, err = filepath.Abs(box.FolderName)
 	}
 	if err != nil {
 		return nil, "", nil, err
 	}
-	root = p.projectRoot(c.boxFlag, dir)
+	root = p.ProjectRoot(c.BoxFlag, dir)
 	temp := ""
 	cleanup := func() {
 		if temp != "" {
@@ -108,7 +109,7 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(erro
 			cleanup()
 		}
 	}()
-	settings, shared, err := p.runSettings(ctx, c.boxFlag, root, dir)
+	settings, shared, err := p.RunSettings(ctx, c.BoxFlag, root, dir)
 	if errors.Is(err, team.ErrUntrusted) {
 		miss(err)
 		if temp, err = os.MkdirTemp("", "signalbox-dry-run-"); err == nil && settings == nil {
@@ -118,7 +119,7 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(erro
 	if err != nil {
 		return nil, "", nil, err
 	}
-	options := p.boxOptions()
+	options := p.BoxOptions()
 	options.Load = func(context.Context, string) (*config.Config, error) { return settings, nil }
 	if !create {
 		if b, err = box.OpenReadOnly(ctx, dir, options); err != nil {
@@ -135,7 +136,7 @@ func (c *runCommand) boxForTrial(ctx context.Context, p *program, miss func(erro
 		}
 	}
 	dir, options.KeyFile = filepath.Join(temp, box.FolderName), filepath.Join(temp, "key")
-	if _, err = box.Init(ctx, dir, p.actor(""), options); err == nil {
+	if _, err = box.Init(ctx, dir, p.ActorOf(""), options); err == nil {
 		b, err = box.Open(ctx, dir, options)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/transcript"
 )
 
@@ -24,7 +25,7 @@ Examples:
 }
 
 type exitCheckCommand struct {
-	answerFlag
+	cli.AnswerFlag
 	File *string `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
 }
 
@@ -44,8 +45,8 @@ type checkedExit struct {
 	NextPhase *signalbox.Phase `json:"next_phase"`
 }
 
-func (c *exitCheckCommand) Run(p *program) error {
-	data, err := p.readExitSignal(c.File, false)
+func (c *exitCheckCommand) Run(p *cli.Program) error {
+	data, err := readExitSignal(p, c.File, false)
 	if err != nil {
 		return err
 	}
@@ -57,17 +58,17 @@ func (c *exitCheckCommand) Run(p *program) error {
 	if next, ok := sig.NextPhase(); ok {
 		answer.NextPhase = &next
 	}
-	return c.print(p, answer)
+	return c.Print(p, answer)
 }
 
 // readExitSignal reads the file with an exit signal. It returns an error if exit signals are off, which may depend on a run.
-func (p *program) readExitSignal(file *string, run bool) ([]byte, error) {
-	in, err := p.open(file)
+func readExitSignal(p *cli.Program, file *string, run bool) ([]byte, error) {
+	in, err := p.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	if !run && !transcript.ExitEnabled(p.getenv(signalbox.ExitFlag)) {
+	if !run && !transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag)) {
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: transcript.ErrExitDisabled,
 			Hint: "set " + signalbox.ExitFlag + "=true, or ask your operator to"}
 	}

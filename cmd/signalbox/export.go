@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 )
 
 type ledgerExportCommand struct {
-	boxFlag
+	cli.BoxFlag
 	After uint64 `default:"0" help:"Export only events after this sequence number."`
 }
 
@@ -20,11 +21,11 @@ Examples:
     signalbox ledger export --after 1000`
 }
 
-func (c *ledgerExportCommand) Run(p *program) error {
-	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
+func (c *ledgerExportCommand) Run(p *cli.Program) error {
+	return p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error {
 		for e, err := range l.Events(ctx, c.After) {
 			if err == nil {
-				err = p.printJSON(l.CloudEvent(e), "")
+				err = p.PrintJSON(l.CloudEvent(e), "")
 			}
 			if err != nil {
 				return err

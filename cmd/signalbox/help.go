@@ -2,6 +2,8 @@ package main
 
 import (
 	"github.com/alecthomas/kong"
+
+	"signalbox/internal/cli"
 )
 
 type helpCommand struct {
@@ -24,7 +26,7 @@ func (c *helpCommand) Run(app *kong.Kong) error {
 		err = ctx.Error
 	}
 	if err != nil {
-		return usageError(err, ctx)
+		return cli.UsageError(err, ctx)
 	}
 	return ctx.PrintUsage(false)
 }

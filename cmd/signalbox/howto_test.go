@@ -100,7 +100,7 @@ func howToOutput(command string) []string {
 		args = append(args, word[1]+word[2])
 	}
 	p, stdout, stderr := start(args...)
-	p.getenv = func(string) string { return "" }
+	p.Getenv = func(string) string { return "" }
 	execute(p)
 	return strings.Split(stdout.String()+stderr.String(), "\n")
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
@@ -15,10 +16,10 @@ import (
 )
 
 type initCommand struct {
-	Dir     string   `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
-	Journal nonEmpty `placeholder:"ADDRESS" help:"Where the ledger is, for several machines: postgres://USER@HOST/DATABASE?schema=NAME or nats://HOST:PORT/NAME. Default: a file in the box."`
-	Team    bool     `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
+	Dir     string       `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Journal cli.NonEmpty `placeholder:"ADDRESS" help:"Where the ledger is, for several machines: postgres://USER@HOST/DATABASE?schema=NAME or nats://HOST:PORT/NAME. Default: a file in the box."`
+	Team    bool         `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
+	JSON    bool         `name:"json" help:"Print one JSON object."`
 }
 
 func (initCommand) Help() string {
@@ -36,8 +37,8 @@ Examples:
     SIGNALBOX_KEY=/etc/signalbox/project.key signalbox init --json`
 }
 
-func (c *initCommand) Run(p *program) error {
-	if err := p.operatorOnly("create a box"); err != nil {
+func (c *initCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("create a box"); err != nil {
 		return err
 	}
 	if c.Team && c.Journal != "" {
@@ -46,20 +47,20 @@ func (c *initCommand) Run(p *program) error {
 	if c.Team {
 		return c.initTeam(p)
 	}
-	options := p.boxOptions()
+	options := p.BoxOptions()
 	options.Journal = string(c.Journal)
 	dir := filepath.Join(c.Dir, box.FolderName)
 	known := team.Store{}.KnowsPlaces(dir)
-	created, err := box.Init(context.Background(), dir, p.actor(""), options)
-	p.rememberPlaces(dir, known, err)
+	created, err := box.Init(context.Background(), dir, p.ActorOf(""), options)
+	cli.RememberPlaces(p, dir, known, err)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return p.printJSON(created, "")
+		return p.PrintJSON(created, "")
 	}
-	_, err = fmt.Fprintf(p.out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox plan new, and write your tasks into plan.md\n  4. signalbox run plan.md\n",
-		printable(created.Dir), created.PublicKey, printable(created.KeyFile), printable(filepath.Join(created.Dir, config.FileName)))
+	_, err = fmt.Fprintf(p.Out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox plan new, and write your tasks into plan.md\n  4. signalbox run plan.md\n",
+		cli.Printable(created.Dir), created.PublicKey, cli.Printable(created.KeyFile), cli.Printable(filepath.Join(created.Dir, config.FileName)))
 	return err
 }
 
@@ -69,7 +70,7 @@ type teamFile struct {
 }
 
 // initTeam writes the configuration for a team.
-func (c *initCommand) initTeam(p *program) error {
+func (c *initCommand) initTeam(p *cli.Program) error {
 	shared, err := team.Read(context.Background(), c.Dir, "")
 	if err != nil {
 		return err
@@ -83,8 +84,8 @@ func (c *initCommand) initTeam(p *program) error {
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the configuration: %w", err), Hint: "choose a folder that you may write to"}
 	}
 	if c.JSON {
-		return p.printJSON(teamFile{name}, "")
+		return p.PrintJSON(teamFile{name}, "")
 	}
-	_, err = fmt.Fprintf(p.out, "created %s\n\nNext:\n  1. name your agents and checks in it, and commit it\n  2. signalbox trust\n  3. signalbox doctor\n", printable(name))
+	_, err = fmt.Fprintf(p.Out, "created %s\n\nNext:\n  1. name your agents and checks in it, and commit it\n  2. signalbox trust\n  3. signalbox doctor\n", cli.Printable(name))
 	return err
 }

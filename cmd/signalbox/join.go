@@ -11,15 +11,16 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/crew"
 )
 
 type inviteCommand struct {
-	boxFlag
-	Node    nonEmpty      `placeholder:"NAME" help:"In a cluster: the node that the other machine runs."`
-	User    nonEmpty      `placeholder:"NAME" help:"In a database: the user that the other machine logs in as. Default: the user of this machine."`
+	cli.BoxFlag
+	Node    cli.NonEmpty  `placeholder:"NAME" help:"In a cluster: the node that the other machine runs."`
+	User    cli.NonEmpty  `placeholder:"NAME" help:"In a database: the user that the other machine logs in as. Default: the user of this machine."`
 	Expires time.Duration `default:"24h" placeholder:"TIME" help:"How long the invitation is valid. Default: 24h."`
 	JSON    bool          `name:"json" help:"Print one JSON object."`
 }
@@ -46,48 +47,48 @@ type invited struct {
 	Secret bool `json:"secret"`
 }
 
-func (c *inviteCommand) Run(p *program) error {
-	if err := p.operatorOnly("invite a machine"); err != nil {
+func (c *inviteCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("invite a machine"); err != nil {
 		return err
 	}
 	if c.Expires <= 0 {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--expires must be positive"), Hint: "write a time such as 24h"}
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
+	return p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
 		invitation, err := b.Invite(string(c.Node), string(c.User), time.Now().Add(c.Expires))
 		if err != nil {
 			return err
 		}
-		found, err := crew.Offer(ctx, b, filepath.Dir(b.Dir), p.actor(""))
+		found, err := crew.Offer(ctx, b, filepath.Dir(b.Dir), p.ActorOf(""))
 		if err != nil {
 			return err
 		}
 		invitation.NoRepository = !found
 		answer := invited{invitation.Token(), invitation.Box, invitation.Expires, invitation.Cluster != nil}
 		if c.JSON {
-			return p.printJSON(answer, "")
+			return p.PrintJSON(answer, "")
 		}
 		if answer.Secret {
-			p.notef("the token has the secret of the cluster: send it over a channel that only you can read")
+			p.Notef("the token has the secret of the cluster: send it over a channel that only you can read")
 		}
 		if owner, err := b.IsOwner(ctx, string(c.User)); err == nil && owner {
-			p.notef("the token names the user who owns the ledger and may delete it; for a machine that runs agents, use another: signalbox ledger grant worker && signalbox invite --user worker")
+			p.Notef("the token names the user who owns the ledger and may delete it; for a machine that runs agents, use another: signalbox ledger grant worker && signalbox invite --user worker")
 		}
 		if invitation.Checkpoint == nil {
-			p.notef("the box has no signed checkpoint here, so the other machine cannot check that its ledger is the right one")
+			p.Notef("the box has no signed checkpoint here, so the other machine cannot check that its ledger is the right one")
 		}
-		_, err = fmt.Fprintln(p.out, answer.Token)
+		_, err = fmt.Fprintln(p.Out, answer.Token)
 		return err
 	})
 }
 
 type joinCommand struct {
-	Token     nonEmpty `arg:"" optional:"" help:"What signalbox invite printed on a machine that has the box; - reads it from standard input. Leave it out with --token-file."`
-	Dir       string   `arg:"" optional:"" help:"A new folder for the repository, or a clone of it. Default: the current folder."`
-	TokenFile nonEmpty `name:"token-file" placeholder:"FILE" help:"Read the token from a file."`
-	JSON      bool     `name:"json" help:"Print one JSON object."`
+	Token     cli.NonEmpty `arg:"" optional:"" help:"What signalbox invite printed on a machine that has the box; - reads it from standard input. Leave it out with --token-file."`
+	Dir       string       `arg:"" optional:"" help:"A new folder for the repository, or a clone of it. Default: the current folder."`
+	TokenFile cli.NonEmpty `name:"token-file" placeholder:"FILE" help:"Read the token from a file."`
+	JSON      bool         `name:"json" help:"Print one JSON object."`
 }
 
 func (joinCommand) Help() string {
@@ -104,31 +105,31 @@ Examples:
     cd shop && signalbox join --token-file ~/token`
 }
 
-func (c *joinCommand) Run(p *program) error {
-	if err := p.operatorOnly("join a box"); err != nil {
+func (c *joinCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("join a box"); err != nil {
 		return err
 	}
 	invitation, err := c.invitation(p)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	options := p.boxOptions()
+	options := p.BoxOptions()
 	options.Connect = nil // the user has named the address with the token
 	joined, err := crew.Join(ctx, cmp.Or(c.Dir, "."), invitation, options)
 	if err != nil {
-		return orInterrupted(ctx, err)
+		return cli.OrInterrupted(ctx, err)
 	}
-	p.rememberPlaces(joined.Box, false, nil)
+	cli.RememberPlaces(p, joined.Box, false, nil)
 	if c.JSON {
-		return p.printJSON(joined, "")
+		return p.PrintJSON(joined, "")
 	}
 	if joined.Cloned {
-		fmt.Fprintf(p.out, "cloned the repository into %s\n", printable(filepath.Dir(joined.Box)))
+		fmt.Fprintf(p.Out, "cloned the repository into %s\n", cli.Printable(filepath.Dir(joined.Box)))
 	}
-	_, err = fmt.Fprintf(p.out, "joined %s in %s\n\nNext:\n  1. name this machine's agents in %s, and log them in\n  2. signalbox trust, if the team shares its configuration in the repository\n  3. signalbox doctor\n  4. signalbox worker\n",
-		joined.ID, printable(joined.Box), printable(filepath.Join(joined.Box, config.FileName)))
+	_, err = fmt.Fprintf(p.Out, "joined %s in %s\n\nNext:\n  1. name this machine's agents in %s, and log them in\n  2. signalbox trust, if the team shares its configuration in the repository\n  3. signalbox doctor\n  4. signalbox worker\n",
+		joined.ID, cli.Printable(joined.Box), cli.Printable(filepath.Join(joined.Box, config.FileName)))
 	return err
 }
 
@@ -136,7 +137,7 @@ func (c *joinCommand) Run(p *program) error {
 const maxInvitation = 64 << 10
 
 // invitation reads the token. With --token-file, the only argument is the folder.
-func (c *joinCommand) invitation(p *program) (*box.Invitation, error) {
+func (c *joinCommand) invitation(p *cli.Program) (*box.Invitation, error) {
 	const usage = "pass the token on standard input, signalbox join - DIR, or in a file, signalbox join --token-file FILE DIR"
 	name := "-"
 	switch {
@@ -154,10 +155,10 @@ func (c *joinCommand) invitation(p *program) (*box.Invitation, error) {
 		}
 		return invitation, err
 	}
-	read := func() ([]byte, error) { return p.readAll(&name, maxInvitation) }
-	if stdin, ok := p.stdin.(*os.File); ok && name == "-" && term.IsTerminal(stdin.Fd()) {
+	read := func() ([]byte, error) { return p.ReadAll(&name, maxInvitation) }
+	if stdin, ok := p.Stdin.(*os.File); ok && name == "-" && term.IsTerminal(stdin.Fd()) {
 		read = func() ([]byte, error) {
-			return p.readHidden(stdin, "paste the token and press Enter; it is not shown", maxInvitation)
+			return cli.ReadHidden(p, stdin, "paste the token and press Enter; it is not shown", maxInvitation)
 		}
 	}
 	token, err := read()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/ledger"
 )
@@ -33,16 +34,16 @@ func TestJoinTokens(t *testing.T) {
 		dir     string
 		fault   string
 	}{
-		"no secret":            {joinCommand{Token: nonEmpty(plain.Token()), Dir: "shop"}, "shop", ""},
-		"a secret":             {joinCommand{Token: nonEmpty(secret.Token()), Dir: "shop"}, "", "other users can see"},
+		"no secret":            {joinCommand{Token: cli.NonEmpty(plain.Token()), Dir: "shop"}, "shop", ""},
+		"a secret":             {joinCommand{Token: cli.NonEmpty(secret.Token()), Dir: "shop"}, "", "other users can see"},
 		"standard input":       {joinCommand{Token: "-", Dir: "shop"}, "shop", ""},
-		"a file":               {joinCommand{TokenFile: nonEmpty(file), Token: "shop"}, "shop", ""},
-		"a file, no folder":    {joinCommand{TokenFile: nonEmpty(file)}, "", ""},
-		"a token and a file":   {joinCommand{TokenFile: nonEmpty(file), Token: nonEmpty(plain.Token()), Dir: "shop"}, "", "together"},
+		"a file":               {joinCommand{TokenFile: cli.NonEmpty(file), Token: "shop"}, "shop", ""},
+		"a file, no folder":    {joinCommand{TokenFile: cli.NonEmpty(file)}, "", ""},
+		"a token and a file":   {joinCommand{TokenFile: cli.NonEmpty(file), Token: cli.NonEmpty(plain.Token()), Dir: "shop"}, "", "together"},
 		"neither":              {joinCommand{}, "", "the token is missing"},
-		"a file with no token": {joinCommand{TokenFile: nonEmpty(os.DevNull)}, "", "not an invitation"},
+		"a file with no token": {joinCommand{TokenFile: cli.NonEmpty(os.DevNull)}, "", "not an invitation"},
 	} {
-		p := &program{stdin: strings.NewReader(secret.Token() + "\n"), stdout: io.Discard, stderr: &bytes.Buffer{}, out: bufio.NewWriter(io.Discard)}
+		p := &cli.Program{Stdin: strings.NewReader(secret.Token() + "\n"), Stdout: io.Discard, Stderr: &bytes.Buffer{}, Out: bufio.NewWriter(io.Discard)}
 		invitation, err := test.command.invitation(p)
 		switch {
 		case test.fault != "":

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/engine"
@@ -41,11 +42,11 @@ Examples:
 }
 
 type ledgerTailCommand struct {
-	boxFlag
-	Number uint64      `short:"n" default:"20" help:"The number of events; 0 means all. Default: 20."`
-	Follow bool        `short:"f" help:"Keep printing new events until interrupted."`
-	Work   []string    `placeholder:"ID,..." help:"Only events of these work items."`
-	Type   []eventType `placeholder:"TYPE,..." help:"Only events of these types, such as QuestionAsked."`
+	cli.BoxFlag
+	Number uint64          `short:"n" default:"20" help:"The number of events; 0 means all. Default: 20."`
+	Follow bool            `short:"f" help:"Keep printing new events until interrupted."`
+	Work   []string        `placeholder:"ID,..." help:"Only events of these work items."`
+	Type   []cli.EventType `placeholder:"TYPE,..." help:"Only events of these types, such as QuestionAsked."`
 	// Session, Actor and Text are like the search of the dashboard.
 	Session []string `placeholder:"ID,..." help:"Only events of these sessions."`
 	Actor   []string `placeholder:"NAME,..." help:"Only events that these actors caused."`
@@ -67,16 +68,16 @@ Examples:
     signalbox ledger tail -n 0 --json`
 }
 
-func (c *ledgerTailCommand) Run(p *program) error {
+func (c *ledgerTailCommand) Run(p *cli.Program) error {
 	c.filter = box.Filter{Works: c.Work, Sessions: c.Session, Actors: c.Actor, Text: c.Text}
 	for _, t := range c.Type {
-		if err := t.check(); err != nil {
+		if err := t.Check(); err != nil {
 			return err
 		}
 		c.filter.Types = append(c.filter.Types, string(t))
 	}
 	c.matches = c.filter.Matcher()
-	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
+	return p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error {
 		head, err := l.Journal.Head(ctx)
 		if err != nil {
 			return err
@@ -87,7 +88,7 @@ func (c *ledgerTailCommand) Run(p *program) error {
 		}
 		if c.Follow {
 			if err := c.checkWork(ctx, l); signalbox.CodeOf(err) == signalbox.CodeNotFound {
-				p.notef("%v yet; waiting for it", err)
+				p.Notef("%v yet; waiting for it", err)
 			} else if err != nil {
 				return err
 			}
@@ -119,7 +120,7 @@ func (c *ledgerTailCommand) checkWork(ctx context.Context, l *box.Ledger) error 
 	if len(missing) == 0 {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", shortened(missing[0])), Hint: "list the work with signalbox work list"}
+	return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("there is no work '%s'", cli.Shortened(missing[0])), Hint: "list the work with signalbox work list"}
 }
 
 // start returns the sequence number before the first event to show. It searches from the end.
@@ -145,13 +146,13 @@ func (c *ledgerTailCommand) start(ctx context.Context, l *box.Ledger, head uint6
 	return 0, nil
 }
 
-func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) error {
-	ctx, stop := untilInterrupted()
+func (c *ledgerTailCommand) follow(p *cli.Program, l *box.Ledger, after uint64) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	for {
 		err := c.showNew(ctx, p, l, &after)
 		if errors.Is(err, journal.ErrUnavailable) { // it may come back
-			err = engine.WhenAvailable(ctx, p.boxOptions().Log, func() error { _, err := l.Journal.Head(ctx); return err })
+			err = engine.WhenAvailable(ctx, p.BoxOptions().Log, func() error { _, err := l.Journal.Head(ctx); return err })
 		}
 		if ctx.Err() != nil {
 			return nil // an interrupt is the normal end
@@ -163,7 +164,7 @@ func (c *ledgerTailCommand) follow(p *program, l *box.Ledger, after uint64) erro
 }
 
 // showNew shows the events that follow the event after, and advances after, until ctx is done or the ledger cannot be read.
-func (c *ledgerTailCommand) showNew(ctx context.Context, p *program, l *box.Ledger, after *uint64) error {
+func (c *ledgerTailCommand) showNew(ctx context.Context, p *cli.Program, l *box.Ledger, after *uint64) error {
 	for e, err := range l.Journal.Watch(ctx, *after) {
 		if err != nil {
 			return err
@@ -172,7 +173,7 @@ func (c *ledgerTailCommand) showNew(ctx context.Context, p *program, l *box.Ledg
 		if err := c.show(p, &e); err != nil {
 			return err
 		}
-		if err := p.out.Flush(); err != nil {
+		if err := p.Out.Flush(); err != nil {
 			return err
 		}
 	}
@@ -180,28 +181,28 @@ func (c *ledgerTailCommand) showNew(ctx context.Context, p *program, l *box.Ledg
 }
 
 // show prints an event if it matches.
-func (c *ledgerTailCommand) show(p *program, e *signalbox.Event) error {
+func (c *ledgerTailCommand) show(p *cli.Program, e *signalbox.Event) error {
 	if !c.matches(e) {
 		return nil
 	}
 	if c.JSON {
-		return p.printJSON(e, "")
+		return p.PrintJSON(e, "")
 	}
 	who := e.Actor
 	if e.Session != "" {
 		who = e.Session
 	}
-	_, err := fmt.Fprintf(p.out, "%6d  %s  %-21s  %-16s  %-16s  %s\n", e.Seq, e.Time.Local().Format(time.DateTime), printable(e.Type),
-		printable(e.Work), printable(who), printable(string(e.Data)))
+	_, err := fmt.Fprintf(p.Out, "%6d  %s  %-21s  %-16s  %-16s  %s\n", e.Seq, e.Time.Local().Format(time.DateTime), cli.Printable(e.Type),
+		cli.Printable(e.Work), cli.Printable(who), cli.Printable(string(e.Data)))
 	return err
 }
 
 type ledgerVerifyCommand struct {
-	boxFlag
-	Checkpoint nonEmpty `placeholder:"FILE" help:"A checkpoint that you keep elsewhere. Default: the one in the box."`
-	Key        nonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: the one in the box."`
-	NoBlobs    bool     `name:"no-blobs" help:"Check only the events, not the blobs that they refer to."`
-	JSON       bool     `name:"json" help:"Print one JSON object."`
+	cli.BoxFlag
+	Checkpoint cli.NonEmpty `placeholder:"FILE" help:"A checkpoint that you keep elsewhere. Default: the one in the box."`
+	Key        cli.NonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: the one in the box."`
+	NoBlobs    bool         `name:"no-blobs" help:"Check only the events, not the blobs that they refer to."`
+	JSON       bool         `name:"json" help:"Print one JSON object."`
 }
 
 func (ledgerVerifyCommand) Help() string {
@@ -235,8 +236,8 @@ type verifiedCheckpoint struct {
 	Root   signalbox.Hash `json:"root"`
 }
 
-func (c *ledgerVerifyCommand) Run(p *program) error {
-	opts := box.VerifyOptions{NoBlobs: c.NoBlobs, Progress: p.progress("verified")}
+func (c *ledgerVerifyCommand) Run(p *cli.Program) error {
+	opts := box.VerifyOptions{NoBlobs: c.NoBlobs, Progress: showProgress(p, "verified")}
 	var err error
 	if opts.Checkpoint, err = readFile(c.Checkpoint); err != nil {
 		return err
@@ -246,7 +247,7 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 	}
 	var report box.Verified
 	ctx := context.Background()
-	err = withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
+	err = cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
 		report, err = l.Verify(ctx, opts)
 		return err
 	})
@@ -257,12 +258,12 @@ func (c *ledgerVerifyCommand) Run(p *program) error {
 		return err
 	}
 	if c.JSON {
-		err = p.printJSON(verifiedFrom(report), "")
+		err = p.PrintJSON(verifiedFrom(report), "")
 	} else if report.OK {
-		err = p.printVerified(report)
+		err = printVerified(p, report)
 	}
 	if err == nil && report.NotReplayed != nil {
-		p.warnf("the hash chain is intact, but the events could not all be replayed: %v", report.NotReplayed)
+		p.Warnf("the hash chain is intact, but the events could not all be replayed: %v", report.NotReplayed)
 	}
 	if err != nil || report.OK {
 		return err
@@ -307,7 +308,7 @@ func verifiedFrom(r box.Verified) verified {
 	return v
 }
 
-func (p *program) printVerified(r box.Verified) error {
+func printVerified(p *cli.Program, r box.Verified) error {
 	lines := []string{fmt.Sprintf("verified %s, head %s", eventCount(r.Events), r.Head)}
 	switch {
 	case r.Checkpoint == nil:
@@ -322,34 +323,34 @@ func (p *program) printVerified(r box.Verified) error {
 	if blobs := r.Blobs; blobs != nil && blobs.Redacted > 0 {
 		lines = append(lines, text.Count(int(blobs.Redacted), "blob")+" redacted")
 	}
-	if _, err := fmt.Fprintln(p.out, strings.Join(lines, "\n")); err != nil {
+	if _, err := fmt.Fprintln(p.Out, strings.Join(lines, "\n")); err != nil {
 		return err
 	}
 	switch {
 	case r.Checkpoint == nil:
-		p.warnf("there is no checkpoint, so events may have been cut off at the end")
+		p.Warnf("there is no checkpoint, so events may have been cut off at the end")
 	case r.Checkpoint.Size < r.Events:
-		p.notef("%s after the checkpoint; sign them with signalbox ledger checkpoint", eventCount(r.Events-r.Checkpoint.Size))
+		p.Notef("%s after the checkpoint; sign them with signalbox ledger checkpoint", eventCount(r.Events-r.Checkpoint.Size))
 	}
 	if blobs := r.Blobs; blobs != nil && blobs.Remaining > 0 {
 		first := blobs.List[slices.IndexFunc(blobs.List, func(found box.BlobFinding) bool { return found.Status == box.BlobRemaining })]
-		p.warnf("%s redacted but still there, first %s: repeat signalbox blob redact", text.Count(int(blobs.Remaining), "blob"), first.Blob)
+		p.Warnf("%s redacted but still there, first %s: repeat signalbox blob redact", text.Count(int(blobs.Remaining), "blob"), first.Blob)
 	}
 	return nil
 }
 
 func eventCount(n uint64) string { return text.Count(int(n), "event") }
 
-// progress returns a function that prints progress on a terminal once per second. It returns nil if standard error is not a terminal.
-func (p *program) progress(done string) func(n, all uint64) {
-	if !isTerminal(p.stderr) {
+// showProgress returns a function that prints progress on a terminal once per second. It returns nil if standard error is not a terminal.
+func showProgress(p *cli.Program, done string) func(n, all uint64) {
+	if !cli.IsTerminal(p.Stderr) {
 		return nil
 	}
 	shown := time.Now() // print nothing in the first second
 	return func(n, all uint64) {
 		if now := time.Now(); now.Sub(shown) > time.Second {
 			shown = now
-			fmt.Fprintf(p.stderr, "%s %d of %d events\r", done, n, all)
+			fmt.Fprintf(p.Stderr, "%s %d of %d events\r", done, n, all)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/cli"
 	"signalbox/ledger"
 )
 
@@ -23,7 +24,7 @@ import (
 func follow(b *testBox, args ...string) (lines *bufio.Scanner, closeReader func() error, ended <-chan int) {
 	reader, stdout := io.Pipe()
 	p, _, stderr := b.program(append([]string{"ledger", "tail", "-f"}, args...)...)
-	p.stdout = stdout
+	p.Stdout = stdout
 	done := make(chan int, 1)
 	go func() {
 		status := execute(p)
@@ -63,11 +64,11 @@ func TestNotesComeAfterTheAnswer(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer", "--session=dev")), &claim); err != nil {
 		t.Fatal(err)
 	}
-	b.env[sessionVariable], b.env[secretVariable] = "dev", claim.Secret // an agent does not sign
+	b.env[cli.SessionVariable], b.env[cli.SecretVariable] = "dev", claim.Secret // an agent does not sign
 	b.must("work", "renew", "t1", "--epoch=3", "--ttl=1h")
 	screen := new(bytes.Buffer)
 	p, _, _ := b.program("ledger", "verify")
-	p.stdout, p.stderr = screen, screen
+	p.Stdout, p.Stderr = screen, screen
 	if status := execute(p); status != 0 {
 		t.Fatalf("status %d: %s", status, screen)
 	}
@@ -164,7 +165,7 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 		}
 	}
 	// Without the private key, only the name can be checked.
-	b.env[keyVariable] = filepath.Join(t.TempDir(), "none.key")
+	b.env[cli.KeyVariable] = filepath.Join(t.TempDir(), "none.key")
 	if b.must("ledger", "key") != key {
 		t.Error("another key")
 	}

@@ -7,15 +7,16 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/applied"
 	"signalbox/internal/core/box"
 )
 
 type ledgerAcceptLossCommand struct {
-	boxFlag
-	Yes   bool     `help:"Forget the events without asking."`
-	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
-	JSON  bool     `name:"json" help:"Print one JSON object. Without --yes, only show."`
+	cli.BoxFlag
+	Yes   bool         `help:"Forget the events without asking."`
+	Actor cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	JSON  bool         `name:"json" help:"Print one JSON object. Without --yes, only show."`
 }
 
 func (ledgerAcceptLossCommand) Help() string {
@@ -43,18 +44,18 @@ type acceptedLoss struct {
 	Kept []string `json:"kept"`
 }
 
-func (c *ledgerAcceptLossCommand) Run(p *program) error {
-	if err := p.operatorOnly("accept that events are lost"); err != nil {
+func (c *ledgerAcceptLossCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("accept that events are lost"); err != nil {
 		return err
 	}
 	ctx := context.Background()
-	return withOpened(ctx, p, c.boxFlag, box.OpenLedger, p.boxOptions(), func(l *box.Ledger) error {
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenLedger, p.BoxOptions(), func(l *box.Ledger) error {
 		loss, err := l.FindLoss(ctx)
 		if err != nil {
 			return err
 		}
 		if !c.JSON {
-			err = p.describeLoss(loss)
+			err = describeLoss(p, loss)
 		}
 		if err == nil && !loss.None() && (c.Yes || !c.JSON) {
 			err = c.decide(p)
@@ -64,27 +65,27 @@ func (c *ledgerAcceptLossCommand) Run(p *program) error {
 		}
 		answer := acceptedLoss{Events: loss.Events, Lost: loss.Lost, Checkpoints: loss.Checkpoints, Kept: []string{}}
 		if !loss.None() && (c.Yes || !c.JSON) {
-			if answer.Kept, err = l.AcceptLoss(ctx, loss, p.actor(c.Actor)); err != nil {
+			if answer.Kept, err = l.AcceptLoss(ctx, loss, p.ActorOf(c.Actor)); err != nil {
 				return err
 			}
 			answer.Accepted = true
 		}
 		if c.JSON {
-			return p.printJSON(answer, "")
+			return p.PrintJSON(answer, "")
 		}
 		if answer.Accepted {
-			_, err = fmt.Fprintf(p.out, "forgotten; kept in %s\n", printable(strings.Join(answer.Kept, ", ")))
+			_, err = fmt.Fprintf(p.Out, "forgotten; kept in %s\n", cli.Printable(strings.Join(answer.Kept, ", ")))
 		}
 		return err
 	})
 }
 
 // decide asks the user, unless --yes is set.
-func (c *ledgerAcceptLossCommand) decide(p *program) error {
+func (c *ledgerAcceptLossCommand) decide(p *cli.Program) error {
 	if c.Yes {
 		return nil
 	}
-	yes, err := p.confirm("Forget this, and continue with the ledger as it is?", "see what is lost with signalbox ledger accept-loss --json, then run signalbox ledger accept-loss --yes")
+	yes, err := p.Confirm("Forget this, and continue with the ledger as it is?", "see what is lost with signalbox ledger accept-loss --json, then run signalbox ledger accept-loss --yes")
 	if err == nil && !yes {
 		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("nothing was forgotten, and nothing can be written to the ledger"), Hint: applied.Hint}
 	}
@@ -92,30 +93,30 @@ func (c *ledgerAcceptLossCommand) decide(p *program) error {
 }
 
 // describeLoss prints what accepting a loss forgets.
-func (p *program) describeLoss(loss *box.Loss) error {
+func describeLoss(p *cli.Program, loss *box.Loss) error {
 	if loss.None() {
-		fmt.Fprintf(p.out, "nothing is lost: the ledger has all events that this machine applied and signed, %d in total\n", loss.Events)
-		return p.out.Flush()
+		fmt.Fprintf(p.Out, "nothing is lost: the ledger has all events that this machine applied and signed, %d in total\n", loss.Events)
+		return p.Out.Flush()
 	}
 	if loss.Lost != nil {
-		fmt.Fprintf(p.out, "%s\n\nThis machine will forget:\n", loss.Lost)
+		fmt.Fprintf(p.Out, "%s\n\nThis machine will forget:\n", loss.Lost)
 		for _, e := range loss.Lost.Known {
-			fmt.Fprintf(p.out, "  %s\n", printable(e.String()))
+			fmt.Fprintf(p.Out, "  %s\n", cli.Printable(e.String()))
 		}
 		if missing := loss.Lost.Last - loss.Lost.First + 1; missing > uint64(len(loss.Lost.Known)) {
-			fmt.Fprintf(p.out, "  and %s of which nothing is remembered\n", eventCount(missing-uint64(len(loss.Lost.Known))))
+			fmt.Fprintf(p.Out, "  and %s of which nothing is remembered\n", eventCount(missing-uint64(len(loss.Lost.Known))))
 		}
-		fmt.Fprintln(p.out)
+		fmt.Fprintln(p.Out)
 	}
 	for _, checkpoint := range loss.Checkpoints {
-		fmt.Fprintf(p.out, "The checkpoint in %s signed %s, which are not those of the ledger. It will be moved aside; copies of it elsewhere will never match again.\n",
-			printable(checkpoint.File), eventCount(checkpoint.Size))
+		fmt.Fprintf(p.Out, "The checkpoint in %s signed %s, which are not those of the ledger. It will be moved aside; copies of it elsewhere will never match again.\n",
+			cli.Printable(checkpoint.File), eventCount(checkpoint.Size))
 	}
-	if err := p.out.Flush(); err != nil {
+	if err := p.Out.Flush(); err != nil {
 		return err
 	}
 	if loss.SignsElsewhere {
-		p.warnf("the signing key is on another machine, which may have signed the lost events: run this command there too, or that machine will not sign any more")
+		p.Warnf("the signing key is on another machine, which may have signed the lost events: run this command there too, or that machine will not sign any more")
 	}
 	return nil
 }

@@ -5,15 +5,16 @@ import (
 	"errors"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/journal/postgres"
 )
 
 type ledgerGrantCommand struct {
-	boxFlag
-	Role     nonEmpty `arg:"" help:"The role of the database. It must exist."`
-	ReadOnly bool     `help:"Let the role only read."`
-	Revoke   bool     `help:"Take all rights away from the role."`
+	cli.BoxFlag
+	Role     cli.NonEmpty `arg:"" help:"The role of the database. It must exist."`
+	ReadOnly bool         `help:"Let the role only read."`
+	Revoke   bool         `help:"Take all rights away from the role."`
 }
 
 func (ledgerGrantCommand) Help() string {
@@ -28,8 +29,8 @@ Examples:
     signalbox ledger grant former_worker --revoke`
 }
 
-func (c *ledgerGrantCommand) Run(p *program) error {
-	if err := p.operatorOnly("grant rights"); err != nil {
+func (c *ledgerGrantCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("grant rights"); err != nil {
 		return err
 	}
 	rights := postgres.Work
@@ -41,5 +42,5 @@ func (c *ledgerGrantCommand) Run(p *program) error {
 	case c.Revoke:
 		rights = postgres.Nothing
 	}
-	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error { return l.Grant(ctx, string(c.Role), rights) })
+	return p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error { return l.Grant(ctx, string(c.Role), rights) })
 }

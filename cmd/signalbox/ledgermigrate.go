@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -15,11 +16,11 @@ import (
 )
 
 type ledgerMigrateCommand struct {
-	boxFlag
-	To     nonEmpty `required:"" placeholder:"ADDRESS" help:"Where to move the ledger: an address, cluster for the machines that the setting cluster lists, or sqlite for a file in the box."`
-	DryRun bool     `name:"dry-run" help:"Check everything and say what would happen, without changing anything."`
-	Force  bool     `help:"Cancel an incomplete move although the other place cannot be reached."`
-	JSON   bool     `name:"json" help:"Print one JSON object."`
+	cli.BoxFlag
+	To     cli.NonEmpty `required:"" placeholder:"ADDRESS" help:"Where to move the ledger: an address, cluster for the machines that the setting cluster lists, or sqlite for a file in the box."`
+	DryRun bool         `name:"dry-run" help:"Check everything and say what would happen, without changing anything."`
+	Force  bool         `help:"Cancel an incomplete move although the other place cannot be reached."`
+	JSON   bool         `name:"json" help:"Print one JSON object."`
 }
 
 func (ledgerMigrateCommand) Help() string {
@@ -51,22 +52,22 @@ type migrated struct {
 	Missing []signalbox.Hash `json:"missing,omitempty"`
 }
 
-func (c *ledgerMigrateCommand) Run(p *program) error {
-	if err := p.operatorOnly("move the ledger"); err != nil {
+func (c *ledgerMigrateCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("move the ledger"); err != nil {
 		return err
 	}
-	dir, err := p.findBox(c.boxFlag)
+	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	known := team.Store{}.KnowsPlaces(dir)
 	done, err := box.Migrate(ctx, dir, &box.MigrateOptions{
-		Options: *p.boxOptions(), To: string(c.To), Actor: p.actor(""), DryRun: c.DryRun, Force: c.Force, Progress: p.migrateProgress(string(c.To)),
+		Options: *p.BoxOptions(), To: string(c.To), Actor: p.ActorOf(""), DryRun: c.DryRun, Force: c.Force, Progress: migrateProgress(p, string(c.To)),
 	})
 	if !c.DryRun {
-		p.rememberPlaces(dir, known, err)
+		cli.RememberPlaces(p, dir, known, err)
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return &signalbox.Error{Code: signalbox.CodeInterrupted, Err: errors.New("interrupted"), Hint: "run the command again: it continues where it stopped"}
@@ -78,7 +79,7 @@ func (c *ledgerMigrateCommand) Run(p *program) error {
 }
 
 // migrateProgress returns a function that prints each step, and how far it is: on a terminal every second, elsewhere every ten.
-func (p *program) migrateProgress(to string) func(step box.MigrateStep, done, total uint64) {
+func migrateProgress(p *cli.Program, to string) func(step box.MigrateStep, done, total uint64) {
 	steps := map[box.MigrateStep]string{
 		box.MigrateVerify: "verifying the ledger", box.MigrateCompare: "comparing with " + to, box.MigrateCopy: "copying to " + to,
 		box.MigrateCheck: "verifying the copy", box.MigrateSwitch: "switching to " + to,
@@ -89,49 +90,49 @@ func (p *program) migrateProgress(to string) func(step box.MigrateStep, done, to
 		now := time.Now()
 		if step != current {
 			current, shown = step, now
-			p.notef("%s: %s", steps[step], eventCount(total))
+			p.Notef("%s: %s", steps[step], eventCount(total))
 			return
 		}
-		if isTerminal(p.stderr) && now.Sub(shown) > time.Second {
+		if cli.IsTerminal(p.Stderr) && now.Sub(shown) > time.Second {
 			shown = now
-			fmt.Fprintf(p.stderr, "%d of %d events\r", done, total)
+			fmt.Fprintf(p.Stderr, "%d of %d events\r", done, total)
 		} else if now.Sub(shown) > 10*time.Second {
 			shown = now
-			p.notef("%d of %d events", done, total)
+			p.Notef("%d of %d events", done, total)
 		}
 	}
 }
 
-func (c *ledgerMigrateCommand) print(p *program, done *box.MigrateResult) error {
+func (c *ledgerMigrateCommand) print(p *cli.Program, done *box.MigrateResult) error {
 	var err error
 	if c.JSON {
-		err = p.printJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events, done.Head, done.Present, done.Blobs, done.Missing}, "")
+		err = p.PrintJSON(migrated{done.Outcome, done.Box, done.From, done.To, done.Events, done.Head, done.Present, done.Blobs, done.Missing}, "")
 	} else {
-		_, err = fmt.Fprintln(p.out, printable(describeMigration(done)))
+		_, err = fmt.Fprintln(p.Out, cli.Printable(describeMigration(done)))
 	}
 	if err != nil {
 		return err
 	}
 	for _, digest := range done.Missing {
-		p.warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
+		p.Warnf("blob %s, to which an event refers, is missing from the box and was not redacted", digest)
 	}
 	if done.Outcome == box.Moved {
 		switch done.To {
 		case rules.JournalSQLite:
-			p.notef("only this machine can use the ledger now; others that used it refuse to work")
+			p.Notef("only this machine can use the ledger now; others that used it refuse to work")
 		case config.JournalCluster:
-			p.notef("on other machines that use this box, set cluster, with the same secret, in signalbox.yaml, and no other journal")
+			p.Notef("on other machines that use this box, set cluster, with the same secret, in signalbox.yaml, and no other journal")
 		default:
-			p.notef("on other machines that use this box, run the same command, or write into signalbox.yaml: journal: %q; in both cases keep the user of that machine", done.To)
+			p.Notef("on other machines that use this box, run the same command, or write into signalbox.yaml: journal: %q; in both cases keep the user of that machine", done.To)
 			if config.JournalScheme(done.To) == "postgres" {
-				p.notef("rights do not move with the ledger: grant them again with signalbox ledger grant")
+				p.Notef("rights do not move with the ledger: grant them again with signalbox ledger grant")
 			}
 		}
-		p.notef("the copy in the old place, %s, can be read but not continued: keep it or remove it", done.From)
+		p.Notef("the copy in the old place, %s, can be read but not continued: keep it or remove it", done.From)
 	}
 	if done.Unsigned != nil {
-		p.warnf("the ledger was moved, but: %v", done.Unsigned)
-		p.printHint(done.Unsigned)
+		p.Warnf("the ledger was moved, but: %v", done.Unsigned)
+		p.PrintHint(done.Unsigned)
 	}
 	return nil
 }

@@ -9,14 +9,15 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/ledger"
 )
 
 type ledgerProveCommand struct {
-	boxFlag
-	Seq    uint64   `arg:"" help:"The sequence number of the event."`
-	Output nonEmpty `short:"o" placeholder:"FILE" help:"Write the proof to this file. Default: standard output."`
+	cli.BoxFlag
+	Seq    uint64       `arg:"" help:"The sequence number of the event."`
+	Output cli.NonEmpty `short:"o" placeholder:"FILE" help:"Write the proof to this file. Default: standard output."`
 }
 
 func (ledgerProveCommand) Help() string {
@@ -28,18 +29,18 @@ Examples:
     signalbox ledger prove 12 -o proof.json`
 }
 
-func (c *ledgerProveCommand) Run(p *program) error {
-	return p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
+func (c *ledgerProveCommand) Run(p *cli.Program) error {
+	return p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error {
 		proof, err := l.Prove(ctx, c.Seq)
 		if err != nil {
 			return err
 		}
 		if c.Output == "" {
-			_, err = p.exact(rawFlag{}).Write(proof.Format()) // check accepts exactly these bytes
+			_, err = p.Exact(cli.RawFlag{}).Write(proof.Format()) // check accepts exactly these bytes
 			return err
 		}
 		if err := os.WriteFile(string(c.Output), proof.Format(), 0o644); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write %s: %w", c.Output, cause(err)),
+			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write %s: %w", c.Output, cli.Cause(err)),
 				Hint: "name a file that you may write"}
 		}
 		return nil
@@ -47,10 +48,10 @@ func (c *ledgerProveCommand) Run(p *program) error {
 }
 
 type ledgerCheckCommand struct {
-	boxFlag
-	File *string  `arg:"" optional:"" help:"The file with the proof. Default: standard input, like -."`
-	Key  nonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: that of the box."`
-	JSON bool     `name:"json" help:"Print the event as one JSON object."`
+	cli.BoxFlag
+	File *string      `arg:"" optional:"" help:"The file with the proof. Default: standard input, like -."`
+	Key  cli.NonEmpty `placeholder:"KEY" help:"The public key, or a file that contains it. Default: that of the box."`
+	JSON bool         `name:"json" help:"Print the event as one JSON object."`
 }
 
 func (ledgerCheckCommand) Help() string {
@@ -65,8 +66,8 @@ Examples:
 // maxProofBytes is more than the proof of the largest event needs.
 const maxProofBytes = 8 << 20
 
-func (c *ledgerCheckCommand) Run(p *program) error {
-	data, err := p.readAll(c.File, maxProofBytes)
+func (c *ledgerCheckCommand) Run(p *cli.Program) error {
+	data, err := p.ReadAll(c.File, maxProofBytes)
 	if err != nil {
 		return err
 	}
@@ -75,7 +76,7 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 		return err
 	}
 	if key == "" {
-		err = p.withLedger(c.boxFlag, func(_ context.Context, l *box.Ledger) error {
+		err = p.WithLedger(c.BoxFlag, func(_ context.Context, l *box.Ledger) error {
 			key, err = l.PublicKey()
 			return err
 		})
@@ -93,12 +94,12 @@ func (c *ledgerCheckCommand) Run(p *program) error {
 		return unproven(err)
 	}
 	if c.JSON {
-		return p.printJSON(proof.Event, "")
+		return p.PrintJSON(proof.Event, "")
 	}
 	e := proof.Event
-	_, err = fmt.Fprintf(p.out, "event %d is in the ledger of %s, which had %s when it was signed\n%s  %s  %s  %s\n%s\n",
-		e.Seq, checkpoint.Origin, eventCount(checkpoint.Size), e.Time.Format(signalbox.EventTime), printable(e.Type), printable(e.Work), printable(e.Session),
-		printable(string(e.Data)))
+	_, err = fmt.Fprintf(p.Out, "event %d is in the ledger of %s, which had %s when it was signed\n%s  %s  %s  %s\n%s\n",
+		e.Seq, checkpoint.Origin, eventCount(checkpoint.Size), e.Time.Format(signalbox.EventTime), cli.Printable(e.Type), cli.Printable(e.Work), cli.Printable(e.Session),
+		cli.Printable(string(e.Data)))
 	return err
 }
 
@@ -112,7 +113,7 @@ func unproven(err error) error {
 }
 
 type ledgerCheckpointCommand struct {
-	boxFlag
+	cli.BoxFlag
 }
 
 func (ledgerCheckpointCommand) Help() string {
@@ -124,17 +125,17 @@ Examples:
     signalbox ledger checkpoint > /mnt/audit/signalbox.checkpoint`
 }
 
-func (c *ledgerCheckpointCommand) Run(p *program) error {
-	if err := p.operatorOnly("sign the ledger"); err != nil {
+func (c *ledgerCheckpointCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("sign the ledger"); err != nil {
 		return err
 	}
 	ctx := context.Background()
-	return withOpened(ctx, p, c.boxFlag, box.Open, p.workOptions(c.boxFlag), func(b *box.Box) error {
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.Open, p.WorkOptions(c.BoxFlag), func(b *box.Box) error {
 		checkpoint, err := b.Sign(ctx)
 		if err != nil {
 			return err
 		}
-		if _, err := p.out.Write(checkpoint.Signed); err != nil {
+		if _, err := p.Out.Write(checkpoint.Signed); err != nil {
 			return err
 		}
 		return box.Publish(ctx, b.Config.Checkpoint, checkpoint.Signed)
@@ -142,7 +143,7 @@ func (c *ledgerCheckpointCommand) Run(p *program) error {
 }
 
 type ledgerKeyCommand struct {
-	boxFlag
+	cli.BoxFlag
 }
 
 func (ledgerKeyCommand) Help() string {
@@ -153,16 +154,16 @@ Examples:
     signalbox ledger key > key.pub`
 }
 
-func (c *ledgerKeyCommand) Run(p *program) error {
-	return p.withLedger(c.boxFlag, func(_ context.Context, l *box.Ledger) error {
+func (c *ledgerKeyCommand) Run(p *cli.Program) error {
+	return p.WithLedger(c.BoxFlag, func(_ context.Context, l *box.Ledger) error {
 		key, err := l.PublicKey()
 		if err == nil {
-			_, err = fmt.Fprintln(p.out, key)
+			_, err = fmt.Fprintln(p.Out, key)
 		}
 		if wrong := l.CheckPublicKey(); err == nil && wrong != nil {
-			p.warnf("%v", wrong)
+			p.Warnf("%v", wrong)
 			if hint := signalbox.HintOf(wrong); hint != "" {
-				p.say("hint", hint)
+				p.Say("hint", hint)
 			}
 		}
 		return err
@@ -170,7 +171,7 @@ func (c *ledgerKeyCommand) Run(p *program) error {
 }
 
 // publicKey returns the key in a flag, or in the file that the flag names.
-func publicKey(flag nonEmpty) (string, error) {
+func publicKey(flag cli.NonEmpty) (string, error) {
 	if flag == "" {
 		return "", nil
 	}
@@ -186,7 +187,7 @@ func publicKey(flag nonEmpty) (string, error) {
 }
 
 // readFile reads the file that a flag names. It returns nil if the flag is empty.
-func readFile(flag nonEmpty) ([]byte, error) {
+func readFile(flag cli.NonEmpty) ([]byte, error) {
 	if flag == "" {
 		return nil, nil
 	}
@@ -196,7 +197,7 @@ func readFile(flag nonEmpty) ([]byte, error) {
 		return nil, &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s: no such file", name), Hint: "check the path"}
 	}
 	if err != nil {
-		return nil, openError(name, err)
+		return nil, cli.OpenError(name, err)
 	}
 	return data, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/inspect"
@@ -15,13 +16,13 @@ import (
 )
 
 type logsCommand struct {
-	boxFlag
-	pagerFlag
-	Task    string   `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
-	Follow  bool     `short:"f" help:"Keep printing what agents write, and the next sessions, until the task is done or you press Ctrl-C."`
-	All     bool     `help:"Print all sessions, oldest first." xor:"sessions"`
-	Session nonEmpty `placeholder:"S" help:"Print only this session; see signalbox work show." xor:"sessions"`
-	Raw     bool     `help:"Print the exact bytes that the agents wrote, also to a terminal."`
+	cli.BoxFlag
+	cli.PagerFlag
+	Task    string       `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
+	Follow  bool         `short:"f" help:"Keep printing what agents write, and the next sessions, until the task is done or you press Ctrl-C."`
+	All     bool         `help:"Print all sessions, oldest first." xor:"sessions"`
+	Session cli.NonEmpty `placeholder:"S" help:"Print only this session; see signalbox work show." xor:"sessions"`
+	Raw     bool         `help:"Print the exact bytes that the agents wrote, also to a terminal."`
 }
 
 func (logsCommand) Help() string {
@@ -37,8 +38,8 @@ Examples:
     signalbox logs T1 --session w-1f2e3d4c5b6a.2 --raw > transcript.jsonl`
 }
 
-func (c *logsCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+func (c *logsCommand) Run(p *cli.Program) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
 		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.Task) })
@@ -53,27 +54,27 @@ func (c *logsCommand) Run(p *program) error {
 			return c.follow(p, b, w, indexes)
 		}
 		if c.Raw {
-			return render.NewLog(p.direct, b, w.ID, render.LogOptions{Raw: true}).Print(ctx, indexes)
+			return render.NewLog(p.Direct, b, w.ID, render.LogOptions{Raw: true}).Print(ctx, indexes)
 		}
-		return p.page(c.pagerFlag, func(out io.Writer) error {
-			o := render.LogOptions{Options: p.renderOptions(), Flush: func() error { return flush(out) }}
+		return p.Page(c.PagerFlag, func(out io.Writer) error {
+			o := render.LogOptions{Options: p.RenderOptions(), Flush: func() error { return cli.Flush(out) }}
 			return render.NewLog(out, b, w.ID, o).Print(ctx, indexes)
 		})
 	})
 }
 
-func (c *logsCommand) follow(p *program, b *box.Box, w *rules.Work, indexes []int) error {
-	ctx, stop := untilInterrupted()
+func (c *logsCommand) follow(p *cli.Program, b *box.Box, w *rules.Work, indexes []int) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	from := 0
 	if len(indexes) > 0 {
 		from = indexes[0]
 	}
-	var out io.Writer = p.direct
+	var out io.Writer = p.Direct
 	if !c.Raw {
-		out = p.styled(p.colors(p.stdout))
+		out = p.Styled(p.Colors(p.Stdout))
 	}
-	o := render.LogOptions{Options: p.renderOptions(), Raw: c.Raw, Flush: func() error { return flush(out) }}
+	o := render.LogOptions{Options: p.RenderOptions(), Raw: c.Raw, Flush: func() error { return cli.Flush(out) }}
 	err := render.NewLog(out, b, w.ID, o).Follow(ctx, from)
 	if errors.Is(err, context.Canceled) {
 		return nil // an interrupt is the normal end

@@ -5,15 +5,9 @@ package main
 import (
 	"os"
 	"os/signal"
-	"reflect"
-	"slices"
-	"strings"
 	"syscall"
 
-	"github.com/alecthomas/kong"
-
-	"signalbox"
-	"signalbox/brief"
+	"signalbox/internal/cli"
 )
 
 // version is set by the linker for releases. If it is empty, the version that Go recorded is used.
@@ -22,133 +16,9 @@ var version string
 func main() { os.Exit(execute(newProgram())) }
 
 // newProgram returns the program that the user started.
-func newProgram() *program {
+func newProgram() *cli.Program {
 	// Turn SIGPIPE into a write error, so that the program ends quietly when the reader closes the pipe. Ignoring the signal
 	// would also do that, but agents and checks would inherit it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, args: os.Args[1:], version: version}
-}
-
-// commands is the grammar of the command line.
-type commands struct {
-	Run       runCommand       `cmd:"" help:"Run a plan with agents until it is complete."`
-	Demo      demoCommand      `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
-	Questions questionsCommand `cmd:"" help:"Show what agents ask you."`
-	Answer    answerCommand    `cmd:"" help:"Answer a question."`
-	Pause     pauseCommand     `cmd:"" help:"Stop dispatching work, for a task or the whole run."`
-	Resume    resumeCommand    `cmd:"" help:"End a pause."`
-	Cancel    cancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
-	Retry     retryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
-	Approve   approveCommand   `cmd:"" help:"Approve a merge."`
-	Reject    rejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
-	Rework    reworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
-	Tell      tellCommand      `cmd:"" help:"Give words to the next agent on a task."`
-	Status    statusCommand    `cmd:"" help:"Show what is going on."`
-	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
-	Diff      diffCommand      `cmd:"" help:"Show what a task changes."`
-	Watch     watchCommand     `cmd:"" help:"Watch a run that was started elsewhere."`
-	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
-	Plan      planCommands     `cmd:"" help:"Write, import, check, show and update plans."`
-	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
-
-	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
-	Invite inviteCommand  `cmd:"" help:"Print a token with which another machine joins a box."`
-	Join   joinCommand    `cmd:"" help:"Make this machine part of a box that another machine has."`
-	Trust  trustCommand   `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
-	Config configCommands `cmd:"" help:"Show the configuration that counts."`
-	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`
-	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
-	Blob   blobCommands   `cmd:"" help:"Read or redact the output of agents."`
-
-	Scan  scanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
-	Strip stripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
-	Exit  exitCommands `cmd:"" help:"Check exit signals."`
-
-	Sandbox sandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
-	Notify  notifyCommands  `cmd:"" help:"Test how you are notified."`
-
-	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
-	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`
-	Tree   treeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
-
-	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
-	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
-	Serve     serveCommand      `cmd:"" help:"Serve a dashboard and an API over HTTP."`
-	Token     tokenCommands     `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
-
-	Backup   backupCommand    `cmd:"" help:"Write a backup of a box to a file."`
-	Restore  restoreCommand   `cmd:"" help:"Restore a box from a backup."`
-	Doctor   doctorCommand    `cmd:"" help:"Check the installation, the box and the configuration."`
-	Rehearse rehearseCommands `cmd:"" help:"Run scripted agents and models."`
-	Version  versionCommand   `cmd:"" help:"Print the version."`
-
-	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
-	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
-	Manual     manualCommand     `cmd:"" help:"Write the manual pages into a folder."`
-
-	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
-}
-
-const description = `signalbox runs coding agents unattended. Give it a plan: agents develop, review and audit each task, signalbox runs your checks itself, merges what passes, asks you what only you can decide, and records everything on a tamper-evident ledger.
-
-Exit status: 0 success, 1 failed or refused, 2 wrong usage, 3 not found, 4 conflict (lost a race, or a stale lease), 5 verification failed, 130 interrupted; run and demo: 0 complete, 1 stuck; tree run: 0 success, 1 failure.
-
-Examples:
-
-    signalbox demo
-    signalbox plan check plan.md
-    signalbox run plan.md
-    signalbox questions
-    signalbox answer Q-1 'two decimals'
-    signalbox ledger verify`
-
-// grammar returns the part of commands that the arguments name: to build all of it takes longer than most commands, and
-// agents start many.
-func grammar(args []string) any {
-	if len(args) == 0 || slices.Contains(needAll, args[0]) {
-		return &commands{}
-	}
-	all := reflect.TypeFor[commands]()
-	version, _ := all.FieldByName("ShowVersion")
-	if args[0] == "--version" {
-		return reflect.New(reflect.StructOf([]reflect.StructField{version})).Interface()
-	}
-	for command := range all.Fields() {
-		if _, ok := command.Tag.Lookup("cmd"); ok && strings.ToLower(command.Name) == args[0] {
-			return reflect.New(reflect.StructOf([]reflect.StructField{command, version})).Interface()
-		}
-	}
-	return &commands{}
-}
-
-// needAll are the commands that show the other commands.
-var needAll = []string{"help", "completion", "manual"}
-
-// execute runs the command that the arguments name, and returns the exit status.
-func execute(p *program) int { return p.main(dispatch) }
-
-// dispatch parses the arguments and runs the command.
-func dispatch(p *program) error {
-	helpShown := false
-	parser, err := kong.New(grammar(p.args),
-		kong.Name("signalbox"),
-		kong.Description(description),
-		kong.Writers(p.out, p.stderr),
-		kong.Exit(func(int) { helpShown = true }), // kong exits only after --help and --version
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.Bind(p),
-		kong.Vars{"version": "signalbox " + p.build().Version, "formats": commaList(signalbox.Formats()), "roles": commaList(signalbox.Roles()),
-			"briefFormats": commaList(brief.Formats()), "briefOutputs": commaList(brief.Outputs())},
-	)
-	if err != nil {
-		return err
-	}
-	ctx, err := parser.Parse(p.args)
-	if helpShown {
-		return nil
-	}
-	if err != nil {
-		return usageError(err, ctx)
-	}
-	return ctx.Run()
+	return &cli.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Args: os.Args[1:], Version: version}
 }

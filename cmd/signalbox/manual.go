@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"signalbox/cmd/signalbox/manual"
+	"signalbox/internal/cli"
 )
 
 type manualCommand struct {
@@ -23,16 +24,16 @@ Examples:
     man -l share/man/man1/signalbox-run.1`
 }
 
-func (c *manualCommand) Run(p *program, app *kong.Kong) error {
+func (c *manualCommand) Run(p *cli.Program, app *kong.Kong) error {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return err
 	}
-	pages := manual.Pages(app.Model, p.build().Version)
+	pages := manual.Pages(app.Model, p.Build().Version)
 	for _, page := range pages {
 		if err := os.WriteFile(filepath.Join(c.Folder, page.Name), page.Text, 0o644); err != nil {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(p.out, "wrote %d manual pages to %s\n", len(pages), c.Folder)
+	_, err := fmt.Fprintf(p.Out, "wrote %d manual pages to %s\n", len(pages), c.Folder)
 	return err
 }

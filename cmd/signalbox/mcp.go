@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/serve/mcpserver"
@@ -19,11 +20,11 @@ import (
 const tokenVariable = "SIGNALBOX_MCP_TOKEN"
 
 type mcpCommand struct {
-	boxFlag
-	Portfolio nonEmpty         `name:"portfolio" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
-	HTTP      nonEmpty         `name:"http" placeholder:"ADDR" help:"Serve streamable HTTP on this address, such as 127.0.0.1:7700, instead of standard input and output. Without a host it is 127.0.0.1; port 0 means any free port."`
+	cli.BoxFlag
+	Portfolio cli.NonEmpty     `name:"portfolio" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
+	HTTP      cli.NonEmpty     `name:"http" placeholder:"ADDR" help:"Serve streamable HTTP on this address, such as 127.0.0.1:7700, instead of standard input and output. Without a host it is 127.0.0.1; port 0 means any free port."`
 	Roles     []signalbox.Role `placeholder:"R,R" help:"The roles in which the client may claim work: business-analyst, developer, critic, auditor. Default: developer."`
-	Actor     nonEmpty         `placeholder:"A" help:"The name of the client on the ledger, which is its identity. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Actor     cli.NonEmpty     `placeholder:"A" help:"The name of the client on the ledger, which is its identity. Default: SIGNALBOX_ACTOR, or else your user name."`
 	Hosts     []string         `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
 }
 
@@ -44,16 +45,16 @@ Examples:
     SIGNALBOX_MCP_TOKEN=$(cat token) signalbox mcp --http 127.0.0.1:7700`
 }
 
-func (c *mcpCommand) Run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (c *mcpCommand) Run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	if p.socket() != "" {
+	if p.Socket() != "" {
 		if c.HTTP != "" {
-			return p.insideSession("serve MCP over HTTP")
+			return p.InsideSession("serve MCP over HTTP")
 		}
-		return p.bridgeMCP(ctx)
+		return bridgeMCP(ctx, p)
 	}
-	token := p.getenv(tokenVariable)
+	token := p.Getenv(tokenVariable)
 	generated := c.HTTP != "" && token == ""
 	if generated {
 		random := make([]byte, 24)
@@ -62,25 +63,25 @@ func (c *mcpCommand) Run(p *program) error {
 		}
 		token = hex.EncodeToString(random)
 	}
-	clients, err := p.mcpClients(ctx, c.boxFlag, c.HTTP != "")
+	clients, err := mcpClients(ctx, p, c.BoxFlag, c.HTTP != "")
 	if err != nil {
 		return err
 	}
-	server, err := mcpserver.New(func() (string, error) { return p.findBox(c.boxFlag) }, &mcpserver.Options{
-		Version: p.build().Version, Box: p.workOptions(c.boxFlag), Session: p.getenv(sessionVariable), Secret: p.getenv(secretVariable),
-		Crew:   p.getenv(attemptVariable) != "", // only set by a crew
-		Client: mcpserver.Client{Name: p.actor(c.Actor), Roles: c.Roles, Token: token}, Clients: clients,
-		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{Data: c.Portfolio}, c.boxFlag), Hosts: c.Hosts,
-		Log: p.log(),
+	server, err := mcpserver.New(func() (string, error) { return p.FindBox(c.BoxFlag) }, &mcpserver.Options{
+		Version: p.Build().Version, Box: p.WorkOptions(c.BoxFlag), Session: p.Getenv(cli.SessionVariable), Secret: p.Getenv(cli.SecretVariable),
+		Crew:   p.Getenv(cli.AttemptVariable) != "", // only set by a crew
+		Client: mcpserver.Client{Name: p.ActorOf(c.Actor), Roles: c.Roles, Token: token}, Clients: clients,
+		ExitFlag: p.Getenv(signalbox.ExitFlag), Portfolio: cli.Desk(p, cli.DataFlag{Data: c.Portfolio}, c.BoxFlag), Hosts: c.Hosts,
+		Log: p.Log(),
 	})
 	if err != nil {
 		return err
 	}
 	if c.HTTP == "" {
-		if isTerminal(p.stdin) {
-			p.notef("serving MCP on standard input and output; press Ctrl-D to stop")
+		if cli.IsTerminal(p.Stdin) {
+			p.Notef("serving MCP on standard input and output; press Ctrl-D to stop")
 		}
-		err = server.ServeStdio(ctx, p.stdin, text.NewJSONEscaper(p.stdout))
+		err = server.ServeStdio(ctx, p.Stdin, text.NewJSONEscaper(p.Stdout))
 	} else {
 		err = c.serveHTTP(ctx, p, server, token, generated)
 	}
@@ -95,29 +96,29 @@ func ignoreInterrupt(err error) error {
 	return err
 }
 
-func (c *mcpCommand) serveHTTP(ctx context.Context, p *program, server *mcpserver.Server, token string, generated bool) error {
-	host, port, loopback, err := splitAddress(string(c.HTTP))
+func (c *mcpCommand) serveHTTP(ctx context.Context, p *cli.Program, server *mcpserver.Server, token string, generated bool) error {
+	host, port, loopback, err := cli.SplitAddress(string(c.HTTP))
 	if err != nil {
 		return err
 	}
 	if _, err := server.Handler(); err != nil { // before it says that it serves
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "give each client a name and a token of its own: --actor, SIGNALBOX_MCP_TOKEN, and mcp.clients in " + config.FileName}
 	}
-	l, err := p.listen(ctx, string(c.HTTP), host, port, loopback)
+	l, err := cli.Listen(ctx, p, string(c.HTTP), host, port, loopback)
 	if err != nil {
 		return err
 	}
-	p.notef("serving MCP at http://%s/mcp; press Ctrl-C to stop", l.Addr())
+	p.Notef("serving MCP at http://%s/mcp; press Ctrl-C to stop", l.Addr())
 	if generated {
-		p.notef("callers must send the header Authorization: Bearer %s", token)
+		p.Notef("callers must send the header Authorization: Bearer %s", token)
 	}
 	return server.Serve(ctx, l)
 }
 
 // bridgeMCP connects standard input and output with the MCP server of the session, which the run serves over the socket.
-func (p *program) bridgeMCP(ctx context.Context) error {
-	session := p.getenv(sessionVariable)
-	conn, err := agentsocket.Connect(ctx, p.socket(), p.request(agentsocket.CallMCP, session, 0))
+func bridgeMCP(ctx context.Context, p *cli.Program) error {
+	session := p.Getenv(cli.SessionVariable)
+	conn, err := agentsocket.Connect(ctx, p.Socket(), p.SocketRequest(agentsocket.CallMCP, session, 0))
 	if err != nil {
 		return err
 	}
@@ -125,11 +126,11 @@ func (p *program) bridgeMCP(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	var ended atomic.Bool
 	go func() {
-		io.Copy(conn, p.stdin)
+		io.Copy(conn, p.Stdin)
 		ended.Store(true)
 		conn.CloseWrite() // the answers to the last calls still arrive
 	}()
-	_, err = io.Copy(text.NewJSONEscaper(p.stdout), conn)
+	_, err = io.Copy(text.NewJSONEscaper(p.Stdout), conn)
 	switch {
 	case ctx.Err() != nil || ended.Load():
 		return nil

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/process"
 	"signalbox/internal/run/notify"
@@ -26,7 +27,7 @@ Examples:
 }
 
 type notifyTestCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -45,17 +46,17 @@ type notifyTested struct {
 	Targets []notify.Result `json:"targets"`
 }
 
-func (c *notifyTestCommand) Run(p *program) error {
-	if err := p.operatorOnly("send notifications"); err != nil {
+func (c *notifyTestCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("send notifications"); err != nil {
 		return err
 	}
 	ctx := context.Background()
-	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.runOptions(c.boxFlag), func(b *box.Box) error {
-		root, err := filepath.Abs(p.projectRoot(c.boxFlag, b.Dir))
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.RunOptions(c.BoxFlag), func(b *box.Box) error {
+		root, err := filepath.Abs(p.ProjectRoot(c.BoxFlag, b.Dir))
 		if err != nil {
 			return err
 		}
-		results := notify.Test(ctx, b.Config.Notify, b.ID(), notify.Options{Project: filepath.Base(root), Getenv: p.getenv, Environ: process.Environ()})
+		results := notify.Test(ctx, b.Config.Notify, b.ID(), notify.Options{Project: filepath.Base(root), Getenv: p.Getenv, Environ: process.Environ()})
 		failed := 0
 		for _, r := range results {
 			if !r.OK {
@@ -63,9 +64,9 @@ func (c *notifyTestCommand) Run(p *program) error {
 			}
 		}
 		if c.JSON {
-			err = p.printJSON(notifyTested{failed == 0 && len(results) > 0, results}, "")
+			err = p.PrintJSON(notifyTested{failed == 0 && len(results) > 0, results}, "")
 		} else {
-			err = p.printNotified(results)
+			err = printNotified(p, results)
 		}
 		switch {
 		case err != nil:
@@ -79,14 +80,14 @@ func (c *notifyTestCommand) Run(p *program) error {
 	})
 }
 
-func (p *program) printNotified(results []notify.Result) error {
-	table := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+func printNotified(p *cli.Program, results []notify.Result) error {
+	table := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	for _, r := range results {
 		outcome := "delivered"
 		if !r.OK {
-			outcome = "failed: " + printable(r.Error)
+			outcome = "failed: " + cli.Printable(r.Error)
 		}
-		fmt.Fprintf(table, "%s\t%s\n", printable(r.Target), outcome)
+		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(r.Target), outcome)
 	}
 	return table.Flush()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/durable"
@@ -26,11 +27,11 @@ import (
 )
 
 type oracleCommand struct {
-	boxFlag
+	cli.BoxFlag
 	Question []string       `arg:"" optional:"" help:"The question. End it with - to add standard input."`
 	Continue bool           `short:"c" help:"Continue the last conversation with a question, or resume its last answer."`
-	Session  nonEmpty       `placeholder:"ID" help:"Continue this conversation."`
-	Model    nonEmpty       `placeholder:"NAME" help:"Use this model of the configuration instead of oracle.model."`
+	Session  cli.NonEmpty   `placeholder:"ID" help:"Continue this conversation."`
+	Model    cli.NonEmpty   `placeholder:"NAME" help:"Use this model of the configuration instead of oracle.model."`
 	Tree     string         `placeholder:"FILE" type:"existingfile" help:"Use this tree instead of the configured one."`
 	Turns    *int           `placeholder:"N" help:"Ask for the final answer after this many turns. Default: 30."`
 	Tokens   *int64         `placeholder:"N" help:"Ask for the final answer after this many tokens."`
@@ -41,7 +42,7 @@ type oracleCommand struct {
 	Tools    bool           `xor:"look" help:"List the tools that are offered for the question, or all tools."`
 	Sessions bool           `xor:"look" help:"List the last 20 conversations, newest first."`
 	All      bool           `help:"With --sessions: list all conversations."`
-	Show     nonEmpty       `xor:"look" placeholder:"ID" help:"Show a conversation."`
+	Show     cli.NonEmpty   `xor:"look" placeholder:"ID" help:"Show a conversation."`
 	JSON     bool           `name:"json" xor:"form" help:"Print chunks, one JSON object per line."`
 }
 
@@ -69,14 +70,14 @@ Examples:
     signalbox oracle --sessions`
 }
 
-func (c *oracleCommand) Run(p *program) error {
-	if err := p.operatorOnly("ask the oracle"); err != nil {
+func (c *oracleCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("ask the oracle"); err != nil {
 		return err
 	}
 	if err := c.check(); err != nil {
 		return err
 	}
-	dir, err := p.findBox(c.boxFlag)
+	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err
 	}
@@ -87,14 +88,14 @@ func (c *oracleCommand) Run(p *program) error {
 	case c.Show != "":
 		return c.show(p, folder)
 	}
-	p.quiet = c.JSON || c.Answer
+	p.Quiet = c.JSON || c.Answer
 	question, err := c.question(p)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return p.withBoxOptions(ctx, c.boxFlag, p.runOptions(c.boxFlag), func(b *box.Box) error {
+	return p.WithBoxOptions(ctx, c.BoxFlag, p.RunOptions(c.BoxFlag), func(b *box.Box) error {
 		s, err := c.find(folder)
 		if err != nil {
 			return err
@@ -117,26 +118,26 @@ func (c *oracleCommand) Run(p *program) error {
 }
 
 // setup opens the oracle.
-func (c *oracleCommand) setup(ctx context.Context, p *program, dir string, b *box.Box, question string) (*setup.Setup, error) {
+func (c *oracleCommand) setup(ctx context.Context, p *cli.Program, dir string, b *box.Box, question string) (*setup.Setup, error) {
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return nil, err
 	}
-	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: p.build().Version, Record: turnlog.ToWithoutText(b.Engine, p.actor("")),
+	o, err := setup.Open(ctx, b.Config, &setup.Options{Box: dir, Lookup: os.LookupEnv, Version: p.Build().Version, Record: turnlog.ToWithoutText(b.Engine, p.ActorOf("")),
 		Project: filepath.Join(dir, ".."), Logs: filepath.Join(dir, "logs"), Model: string(c.Model), Tree: c.Tree, Limits: c.limits(), Question: question,
-		Starting: func(server string) { p.notef("starting %s", server) }})
+		Starting: func(server string) { p.Notef("starting %s", server) }})
 	if err != nil {
-		return nil, p.oracleError(c.Tree, err)
+		return nil, oracleError(p, c.Tree, err)
 	}
 	if !c.Answer {
-		p.printNotes(o)
+		printNotes(p, o)
 	}
 	return o, nil
 }
 
 // printNotes prints which servers and tools are missing.
-func (p *program) printNotes(o *setup.Setup) {
+func printNotes(p *cli.Program, o *setup.Setup) {
 	for _, note := range o.Notes {
-		p.warnf("%s", note)
+		p.Warnf("%s", note)
 	}
 }
 
@@ -322,9 +323,9 @@ func errorHint(name, text string) string {
 }
 
 // oracleError prints the faults of a tree that cannot be used.
-func (p *program) oracleError(name string, err error) error {
+func oracleError(p *cli.Program, name string, err error) error {
 	if len(tree.Faults(err)) > 0 {
-		return p.treeError(name, err)
+		return treeError(p, name, err)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/chunk"
 	"signalbox/internal/oracle/console"
@@ -18,10 +19,10 @@ import (
 )
 
 // question returns the question to ask. It is "" to resume an answer, or to read questions from the terminal.
-func (c *oracleCommand) question(p *program) (string, error) {
+func (c *oracleCommand) question(p *cli.Program) (string, error) {
 	words := c.Question
 	continues := c.Continue || c.Session != "" || c.Tools
-	chats := !continues && !c.JSON && isTerminal(p.stdin)
+	chats := !continues && !c.JSON && cli.IsTerminal(p.Stdin)
 	addInput := len(words) > 0 && words[len(words)-1] == "-"
 	switch {
 	case addInput:
@@ -30,8 +31,8 @@ func (c *oracleCommand) question(p *program) (string, error) {
 		return "", nil
 	}
 	text := strings.TrimSpace(strings.Join(words, " "))
-	if addInput || len(c.Question) == 0 && !isTerminal(p.stdin) {
-		read, err := p.readAll(nil, oracle.MaxQuestion)
+	if addInput || len(c.Question) == 0 && !cli.IsTerminal(p.Stdin) {
+		read, err := p.ReadAll(nil, oracle.MaxQuestion)
 		if err != nil {
 			return "", err
 		}
@@ -52,16 +53,16 @@ func (c *oracleCommand) question(p *program) (string, error) {
 }
 
 // noteUnreadInput prints a note if there is something on standard input that the command does not read.
-func (c *oracleCommand) noteUnreadInput(p *program) {
-	if n := len(c.Question); n > 0 && c.Question[n-1] != "-" && hasInput(p.stdin) {
-		p.notef("standard input is not read; write - after the question to add it")
+func (c *oracleCommand) noteUnreadInput(p *cli.Program) {
+	if n := len(c.Question); n > 0 && c.Question[n-1] != "-" && cli.HasInput(p.Stdin) {
+		p.Notef("standard input is not read; write - after the question to add it")
 	}
 }
 
 // conversation is a conversation with the user.
 type conversation struct {
 	c       *oracleCommand
-	p       *program
+	p       *cli.Program
 	oracle  *setup.Setup
 	folder  string
 	session *session.Session // nil before the first question of a new conversation
@@ -70,7 +71,7 @@ type conversation struct {
 func (t *conversation) close() {
 	if t.oracle != nil {
 		if err := t.oracle.Close(); err != nil && !t.c.Answer {
-			t.p.warnf("%v", err)
+			t.p.Warnf("%v", err)
 		}
 	}
 	if t.session != nil {
@@ -89,8 +90,8 @@ func (t *conversation) ask(ctx context.Context, question string, emit oracle.Emi
 	switch {
 	case errors.Is(err, oracle.ErrNoQuestion):
 		return &signalbox.Error{Code: signalbox.CodeFailed, Err: err, Hint: "ask a question: signalbox oracle --continue 'question'"}
-	case errors.Is(err, errReaderClosed): // other commands succeed then, but this answer is incomplete
-		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(errReaderClosed.Error()), Hint: "resume it with signalbox oracle --continue"}
+	case errors.Is(err, cli.ErrReaderClosed): // other commands succeed then, but this answer is incomplete
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New(cli.ErrReaderClosed.Error()), Hint: "resume it with signalbox oracle --continue"}
 	}
 	return err
 }
@@ -121,21 +122,21 @@ func (t *conversation) emit() oracle.Emit {
 	p := t.p
 	switch {
 	case t.c.JSON:
-		return p.printChunk
+		return func(one chunk.Chunk) error { return printChunk(p, one) }
 	case t.c.Answer: // only the last text is emitted
 		return func(last chunk.Chunk) error {
-			fmt.Fprintln(p.out, text.PrintableLines(last.(chunk.Content).Text)) // Flush reports a write error
-			return p.out.Flush()
+			fmt.Fprintln(p.Out, text.PrintableLines(last.(chunk.Content).Text)) // Flush reports a write error
+			return p.Out.Flush()
 		}
 	}
 	// If both streams go to the same place, neither may start in the middle of a line of the other.
-	together := isTerminal(p.stdout) || sameFile(p.stdout, p.stderr)
-	screen := console.New(p.out, flushed{p}, &console.Options{Color: p.colors(p.stderr), Width: widthOf(p.stderr), SameTerminal: together, Reasoning: t.c.Thoughts})
+	together := cli.IsTerminal(p.Stdout) || sameFile(p.Stdout, p.Stderr)
+	screen := console.New(p.Out, flushed{p}, &console.Options{Color: p.Colors(p.Stderr), Width: cli.WidthOf(p.Stderr), SameTerminal: together, Reasoning: t.c.Thoughts})
 	show := func(one chunk.Chunk) error {
 		if err := screen.Show(one); err != nil {
 			return err
 		}
-		return p.out.Flush()
+		return p.Out.Flush()
 	}
 	if together {
 		return show
@@ -159,36 +160,36 @@ func sameFile(a, b io.Writer) bool {
 }
 
 // flushed writes to standard error, after flushing standard output.
-type flushed struct{ p *program }
+type flushed struct{ p *cli.Program }
 
 func (f flushed) Write(b []byte) (int, error) {
-	f.p.out.Flush() // the next write reports an error
-	return f.p.stderr.Write(b)
+	f.p.Out.Flush() // the next write reports an error
+	return f.p.Stderr.Write(b)
 }
 
-func (p *program) printChunk(one chunk.Chunk) error {
+func printChunk(p *cli.Program, one chunk.Chunk) error {
 	line, err := chunk.Line(one)
 	if err != nil {
 		return err
 	}
-	if _, err := p.out.Write(line); err != nil {
+	if _, err := p.Out.Write(line); err != nil {
 		return err
 	}
-	return p.out.Flush()
+	return p.Out.Flush()
 }
 
 // chatLines reads lines from the terminal and answers them in one conversation. An interrupt stops the answer, or ends the conversation
 // if there is none.
 func (t *conversation) chatLines() error {
-	t.p.notef("ask a question; Ctrl-C stops an answer, Ctrl-D ends the conversation")
-	lines := console.NewLineReader(t.p.stdin, oracle.MaxQuestion)
+	t.p.Notef("ask a question; Ctrl-C stops an answer, Ctrl-D ends the conversation")
+	lines := console.NewLineReader(t.p.Stdin, oracle.MaxQuestion)
 	for {
-		waiting, stop := untilInterrupted()
-		fmt.Fprint(t.p.stderr, "> ")
+		waiting, stop := cli.UntilInterrupted()
+		fmt.Fprint(t.p.Stderr, "> ")
 		line, err := lines.Next(waiting)
 		if err != nil {
 			stop()
-			fmt.Fprintln(t.p.stderr)
+			fmt.Fprintln(t.p.Stderr)
 			if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) {
 				return nil
 			}
@@ -196,17 +197,17 @@ func (t *conversation) chatLines() error {
 		}
 		if line = strings.TrimSpace(line); line != "" {
 			// Overlap the two, so that no interrupt in between kills the program.
-			answering, end := untilInterrupted()
+			answering, end := cli.UntilInterrupted()
 			stop()
 			err = t.ask(answering, line, t.emit())
 			end()
 		}
 		stop()
-		t.p.out.Flush() // the next write reports an error
+		t.p.Out.Flush() // the next write reports an error
 		switch code := signalbox.CodeOf(err); {
 		case err == nil:
 		case code == signalbox.CodeFailed || code == signalbox.CodeInterrupted:
-			t.p.say("signalbox", err.Error()) // not its hint, which names another command
+			t.p.Say("signalbox", err.Error()) // not its hint, which names another command
 		default:
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/oracle"
 	"signalbox/internal/oracle/console/chat"
 )
@@ -19,21 +20,21 @@ const chatHint = "Enter sends the question, Alt-Enter starts a new line, Ctrl-R 
 // chat answers several questions in one conversation. If a stream is not a terminal, or one that cannot move its cursor, a question is a line.
 func (t *conversation) chat() error {
 	p := t.p
-	keys, _ := p.stdin.(*os.File)
-	screen, _ := p.stdout.(*os.File)
-	columns, rows := sizeOf(p.stdout)
-	if term := p.getenv("TERM"); keys == nil || screen == nil || !isTerminal(p.stderr) || columns == 0 || rows == 0 ||
+	keys, _ := p.Stdin.(*os.File)
+	screen, _ := p.Stdout.(*os.File)
+	columns, rows := cli.SizeOf(p.Stdout)
+	if term := p.Getenv("TERM"); keys == nil || screen == nil || !cli.IsTerminal(p.Stderr) || columns == 0 || rows == 0 ||
 		term == "dumb" || term == "" && runtime.GOOS != "windows" {
 		return t.chatLines()
 	}
-	p.out.Flush() // the next write reports an error
-	ctx, stop := untilInterrupted()
+	p.Out.Flush() // the next write reports an error
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	hint := chatHint
-	if p.quiet {
+	if p.Quiet {
 		hint = ""
 	}
-	err := chat.Run(ctx, chat.Options{Keys: keys, Screen: screen, Environ: p.terminalVariables(), Colours: p.getenv("NO_COLOR") == "", Reasoning: t.c.Thoughts,
+	err := chat.Run(ctx, chat.Options{Keys: keys, Screen: screen, Environ: terminalVariables(p), Colours: p.Getenv("NO_COLOR") == "", Reasoning: t.c.Thoughts,
 		Hint: hint, History: filepath.Join(t.folder, historyFile), MaxQuestion: oracle.MaxQuestion, Ask: t.ask,
 		Fatal: func(err error) bool {
 			code := signalbox.CodeOf(err)
@@ -46,10 +47,10 @@ func (t *conversation) chat() error {
 }
 
 // terminalVariables returns the variables that describe the terminal.
-func (p *program) terminalVariables() []string {
+func terminalVariables(p *cli.Program) []string {
 	environ := []string{}
 	for _, name := range []string{"TERM", "COLORTERM", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TERM_PROGRAM", "TMUX", "STY", "WT_SESSION", "SSH_TTY", "ConEmuANSI"} {
-		if value := p.getenv(name); value != "" {
+		if value := p.Getenv(name); value != "" {
 			environ = append(environ, name+"="+value)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/oracle/console"
 	"signalbox/internal/oracle/session"
 	"signalbox/internal/oracle/setup"
@@ -19,7 +20,7 @@ import (
 // maxListed is how many conversations --sessions shows without --all.
 const maxListed = 20
 
-func (c *oracleCommand) list(p *program, folder string) error {
+func (c *oracleCommand) list(p *cli.Program, folder string) error {
 	all, err := session.List(folder)
 	if err != nil {
 		return err
@@ -31,14 +32,14 @@ func (c *oracleCommand) list(p *program, folder string) error {
 	}
 	if c.JSON {
 		for _, s := range all {
-			if err := p.printJSON(s, ""); err != nil {
+			if err := p.PrintJSON(s, ""); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if len(all) == 0 {
-		p.notef("there are no conversations yet")
+		p.Notef("there are no conversations yet")
 		return nil
 	}
 	rows := []string{"SESSION\tLAST\tQUESTIONS\tENDED\tFIRST QUESTION"}
@@ -50,29 +51,29 @@ func (c *oracleCommand) list(p *program, folder string) error {
 		case s.Problem != "":
 			ended = "unreadable"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s\t%s", s.ID, s.At.Local().Format("2006-01-02 15:04"), s.Questions, ended, shortened(s.First)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%d\t%s\t%s", s.ID, s.At.Local().Format("2006-01-02 15:04"), s.Questions, ended, cli.Shortened(s.First)))
 	}
-	if err := p.printTable(rows); err != nil {
+	if err := printTable(p, rows); err != nil {
 		return err
 	}
 	if more > 0 {
-		p.notef("%d older conversations are not shown; list them with --all", more)
+		p.Notef("%d older conversations are not shown; list them with --all", more)
 	}
 	return nil
 }
 
 // printTable prints rows of tab-separated cells, truncated to the width of the terminal.
-func (p *program) printTable(rows []string) error {
+func printTable(p *cli.Program, rows []string) error {
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		fmt.Fprintln(w, row)
 	}
 	w.Flush() // cannot fail: it writes to memory
-	return console.TruncateLines(p.out, cmp.Or(widthOf(p.stdout), math.MaxInt), table.String())
+	return console.TruncateLines(p.Out, cmp.Or(cli.WidthOf(p.Stdout), math.MaxInt), table.String())
 }
 
-func (c *oracleCommand) show(p *program, folder string) error {
+func (c *oracleCommand) show(p *cli.Program, folder string) error {
 	if err := signalbox.CheckID(string(c.Show)); err != nil {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: listSessions}
 	}
@@ -85,10 +86,10 @@ func (c *oracleCommand) show(p *program, folder string) error {
 	}
 	questions := console.Questions(entries)
 	if c.JSON {
-		return console.TranscriptJSON(p.out, questions)
+		return console.TranscriptJSON(p.Out, questions)
 	}
-	colors := p.colors(p.stdout)
-	return console.Transcript(p.styled(colors), questions, &console.Options{Color: colors, Width: widthOf(p.stdout)})
+	colors := p.Colors(p.Stdout)
+	return console.Transcript(p.Styled(colors), questions, &console.Options{Color: colors, Width: cli.WidthOf(p.Stdout)})
 }
 
 // offeredTool is a line of --tools --json.
@@ -100,23 +101,23 @@ type offeredTool struct {
 }
 
 // listTools lists the tools that are offered for a question, or all tools if there is no question.
-func (c *oracleCommand) listTools(p *program, o *setup.Setup, question string) error {
+func (c *oracleCommand) listTools(p *cli.Program, o *setup.Setup, question string) error {
 	tools := o.Tools
 	if question != "" {
 		class := o.Prompt.Classify(question)
-		p.notef("the question has the class %s", class)
+		p.Notef("the question has the class %s", class)
 		tools = o.ToolsFor(class)
 	}
 	if c.JSON {
 		for _, t := range tools {
-			if err := p.printJSON(offeredTool{t.Name, string(t.Kind), t.ReadOnly, t.Description}, ""); err != nil {
+			if err := p.PrintJSON(offeredTool{t.Name, string(t.Kind), t.ReadOnly, t.Description}, ""); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
 	if len(tools) == 0 {
-		p.notef("no tools are offered")
+		p.Notef("no tools are offered")
 		return nil
 	}
 	rows := []string{"TOOL\tKIND\tCHANGES THINGS\tDESCRIPTION"}
@@ -125,7 +126,7 @@ func (c *oracleCommand) listTools(p *program, o *setup.Setup, question string) e
 		if t.ReadOnly {
 			changes = "no"
 		}
-		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", printable(t.Name), t.Kind, changes, shortened(t.Description)))
+		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", cli.Printable(t.Name), t.Kind, changes, cli.Shortened(t.Description)))
 	}
-	return p.printTable(rows)
+	return printTable(p, rows)
 }

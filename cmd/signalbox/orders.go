@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -22,10 +23,10 @@ import (
 
 // orderFlags are the flags of the commands that control a run.
 type orderFlags struct {
-	boxFlag
-	answerFlag
-	Reason string   `placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input."`
-	Actor  nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	cli.BoxFlag
+	cli.AnswerFlag
+	Reason string       `placeholder:"TEXT" help:"The reason, recorded on the ledger; - reads it from standard input."`
+	Actor  cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 // ordered is the JSON answer to an order.
@@ -55,10 +56,10 @@ type sequel struct {
 }
 
 // sequelOf finds out whether a run carries out what was recorded. Without an answer, a warning says why, because the order has been recorded.
-func (p *program) sequelOf(ctx context.Context, b *box.Box) sequel {
+func sequelOf(ctx context.Context, p *cli.Program, b *box.Box) sequel {
 	st, err := inspect.ReadStatus(ctx, b, time.Now())
 	if err != nil {
-		p.warnf("it is not known whether a run is active: %v", err)
+		p.Warnf("it is not known whether a run is active: %v", err)
 		return sequel{&inspect.Status{}}
 	}
 	return sequel{st}
@@ -74,38 +75,38 @@ func (s sequel) advances(task string) bool {
 }
 
 // note tells the user what else is necessary.
-func (s sequel) note(p *program) {
+func (s sequel) note(p *cli.Program) {
 	switch st := s.status; {
 	case st.Cancelled != "":
-		p.notef("the run is cancelled; undo that with: signalbox retry")
+		p.Notef("the run is cancelled; undo that with: signalbox retry")
 	case st.Paused && st.Continue != "":
-		p.notef("the run is paused, and no run is active here; continue with: %s", st.HowToContinue())
+		p.Notef("the run is paused, and no run is active here; continue with: %s", st.HowToContinue())
 		return
 	case st.Paused:
-		p.notef("the run is paused; end the pause with: signalbox resume")
+		p.Notef("the run is paused; end the pause with: signalbox resume")
 	}
 	if commands := s.status.HowToContinue(); commands != "" {
-		p.notef("this is recorded; no run is active here, so nothing happens until: %s", commands)
+		p.Notef("this is recorded; no run is active here, so nothing happens until: %s", commands)
 	}
 }
 
-func (f *orderFlags) order(p *program, what rules.OrderKind, task string) error {
+func (f *orderFlags) order(p *cli.Program, what rules.OrderKind, task string) error {
 	return f.give(p, rules.Order{What: what}, task)
 }
 
 // give gives an order about a task, or about the run if task is "".
-func (f *orderFlags) give(p *program, order rules.Order, task string) error {
+func (f *orderFlags) give(p *cli.Program, order rules.Order, task string) error {
 	what := order.What
-	if err := p.operatorOnly(string(what)); err != nil {
+	if err := p.OperatorOnly(string(what)); err != nil {
 		return err
 	}
-	reason, err := p.text(f.Reason)
+	reason, err := p.TextOf(f.Reason)
 	if err != nil {
 		return err
 	}
-	p.stopping = stops(what)
+	p.Stopping = stops(what)
 	f.Reason = reason // also if the order is carried out in several steps
-	order.Reason, order.Actor = reason, p.actor(f.Actor)
+	order.Reason, order.Actor = reason, p.ActorOf(f.Actor)
 	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
 		order.Work = id
 		switch what {
@@ -119,7 +120,7 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 		}
 		return b.Engine.Do(ctx, order)
 	}
-	return p.doWorkIn(f.boxFlag, task, do, func(b *box.Box, a rules.Answer) error {
+	return cli.DoWork(p, f.BoxFlag, task, do, func(b *box.Box, a rules.Answer) error {
 		if a.Again { // there are more events than fit into one append
 			return f.give(p, order, task)
 		}
@@ -129,17 +130,17 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 		}
 		var change crew.Change
 		if a.Commit != "" {
-			change = p.changeOf(f.boxFlag, b, a.Work)
+			change = changeOf(p, f.BoxFlag, b, a.Work)
 			answer.count(change)
 			answer.Steering = change.Steering
 		}
 		var then sequel
 		if !stops(what) {
-			then = p.sequelOf(context.Background(), b)
+			then = sequelOf(context.Background(), p, b)
 			answer.Continue = then.command()
 		}
 		if f.JSON {
-			return p.printJSON(answer, "")
+			return p.PrintJSON(answer, "")
 		}
 		done := render.Ordered(what, a)
 		if !stops(what) && !then.advances(a.Work) {
@@ -148,8 +149,8 @@ func (f *orderFlags) give(p *program, order rules.Order, task string) error {
 		if order.From != "" {
 			done += " in " + string(a.Phase)
 		}
-		fmt.Fprintf(p.out, "%s: %s%s\n", cmp.Or(task, "the run"), done, render.StillWaits(task, a))
-		if err := p.printChange(change); err != nil || stops(what) {
+		fmt.Fprintf(p.Out, "%s: %s%s\n", cmp.Or(task, "the run"), done, render.StillWaits(task, a))
+		if err := printChange(p, change); err != nil || stops(what) {
 			return err
 		}
 		then.note(p)
@@ -165,35 +166,35 @@ func (o *ordered) count(c crew.Change) {
 }
 
 // changeOf returns what a work item changes. If git cannot say it, a warning says why: the order has been carried out.
-func (p *program) changeOf(f boxFlag, b *box.Box, work string) crew.Change {
-	change, err := crew.ChangeOf(context.Background(), b, p.projectRoot(f, b.Dir), work)
+func changeOf(p *cli.Program, f cli.BoxFlag, b *box.Box, work string) crew.Change {
+	change, err := crew.ChangeOf(context.Background(), b, p.ProjectRoot(f, b.Dir), work)
 	if err != nil {
-		p.warnf("what the commit changes is not known: %v", err)
+		p.Warnf("what the commit changes is not known: %v", err)
 		if hint := signalbox.HintOf(err); hint != "" {
-			p.notef("%s", hint)
+			p.Notef("%s", hint)
 		}
 	}
 	return change
 }
 
 // printChange prints the title of a change and its diffstat, indented.
-func (p *program) printChange(c crew.Change) error {
-	width := widthOf(p.stdout)
+func printChange(p *cli.Program, c crew.Change) error {
+	width := cli.WidthOf(p.Stdout)
 	if width == 0 {
 		width = 80
 	}
 	if c.Title != "" {
-		fmt.Fprintf(p.out, "    %s\n", text.Shorten(printable(text.OneLine(c.Title)), max(width-4, 20)))
+		fmt.Fprintf(p.Out, "    %s\n", text.Shorten(cli.Printable(text.OneLine(c.Title)), max(width-4, 20)))
 	}
 	for _, line := range render.DiffStat(c, width-4) {
-		fmt.Fprintf(p.out, "    %s\n", line)
+		fmt.Fprintf(p.Out, "    %s\n", line)
 	}
 	return nil
 }
 
 // showSteering prints how the commit that an order would approve changes what steers agents, and
 // returns that commit, so that no other one is approved. It fails if that cannot be shown.
-func (f *orderFlags) showSteering(ctx context.Context, p *program, b *box.Box, order rules.Order) (string, error) {
+func (f *orderFlags) showSteering(ctx context.Context, p *cli.Program, b *box.Box, order rules.Order) (string, error) {
 	if err := b.Engine.Refresh(ctx); err != nil {
 		return "", err
 	}
@@ -216,8 +217,8 @@ func (f *orderFlags) showSteering(ctx context.Context, p *program, b *box.Box, o
 
 // printSteering prints how a commit changes what steers agents, and nothing else of it. If a program
 // reads the answer, people read it on stderr.
-func (f *orderFlags) printSteering(ctx context.Context, p *program, b *box.Box, w *rules.Work, commit string) error {
-	d, err := inspect.OpenDiff(ctx, b, p.projectRoot(f.boxFlag, b.Dir), w, false)
+func (f *orderFlags) printSteering(ctx context.Context, p *cli.Program, b *box.Box, w *rules.Work, commit string) error {
+	d, err := inspect.OpenDiff(ctx, b, p.ProjectRoot(f.BoxFlag, b.Dir), w, false)
 	if err != nil {
 		return err
 	}
@@ -225,12 +226,12 @@ func (f *orderFlags) printSteering(ctx context.Context, p *program, b *box.Box, 
 	if d.Commit() != commit {
 		return fmt.Errorf("its commit is %.7s by now, not %.7s", d.Commit(), commit)
 	}
-	out, paint := p.out, p.renderOptions().Paint
+	out, paint := p.Out, p.RenderOptions().Paint
 	if f.JSON {
-		out, paint = bufio.NewWriter(p.stderr), show.Palette{}
+		out, paint = bufio.NewWriter(p.Stderr), show.Palette{}
 	}
 	about := crew.Change{Steering: w.Task.Steering}
-	fmt.Fprintf(out, "%s\n", printable(about.AboutSteering()))
+	fmt.Fprintf(out, "%s\n", cli.Printable(about.AboutSteering()))
 	printed := render.NewDiff(out, paint)
 	if err := d.PrintSteering(ctx, printed); err != nil {
 		return err
@@ -258,7 +259,7 @@ Examples:
     signalbox pause T3 --reason 'the design is being discussed'`
 }
 
-func (c *pauseCommand) Run(p *program) error { return c.order(p, rules.OrderPause, c.Task) }
+func (c *pauseCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderPause, c.Task) }
 
 type resumeCommand struct {
 	orderFlags
@@ -274,7 +275,7 @@ Examples:
     signalbox resume T3`
 }
 
-func (c *resumeCommand) Run(p *program) error { return c.order(p, rules.OrderResume, c.Task) }
+func (c *resumeCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderResume, c.Task) }
 
 type cancelCommand struct {
 	orderFlags
@@ -290,7 +291,7 @@ Examples:
     signalbox cancel`
 }
 
-func (c *cancelCommand) Run(p *program) error { return c.order(p, rules.OrderCancel, c.Task) }
+func (c *cancelCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderCancel, c.Task) }
 
 type retryCommand struct {
 	orderFlags
@@ -311,11 +312,11 @@ Examples:
     signalbox retry --reason 'the service is up again'`
 }
 
-func (c *retryCommand) Run(p *program) error {
+func (c *retryCommand) Run(p *cli.Program) error {
 	if c.Note == "-" && c.Reason == "-" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the reason and the note cannot both be read from standard input"), Hint: "write one of them as an argument"}
 	}
-	note, err := p.text(c.Note)
+	note, err := p.TextOf(c.Note)
 	if err != nil {
 		return err
 	}
@@ -336,14 +337,14 @@ Examples:
     signalbox approve T3 --json`
 }
 
-func (c *approveCommand) Run(p *program) error { return c.order(p, rules.OrderApprove, c.Task) }
+func (c *approveCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderApprove, c.Task) }
 
 type answerCommand struct {
-	boxFlag
-	answerFlag
-	Question string   `arg:"" help:"The question, such as Q-1."`
-	Text     *string  `arg:"" optional:"" help:"The answer, or - to read it from standard input. On a terminal, your editor opens without it."`
-	Actor    nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	cli.BoxFlag
+	cli.AnswerFlag
+	Question string       `arg:"" help:"The question, such as Q-1."`
+	Text     *string      `arg:"" optional:"" help:"The answer, or - to read it from standard input. On a terminal, your editor opens without it."`
+	Actor    cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (answerCommand) Help() string {
@@ -370,44 +371,44 @@ type answered struct {
 	Continue string `json:"continue,omitempty"`
 }
 
-func (c *answerCommand) Run(p *program) error {
-	if err := p.operatorOnly("answer questions"); err != nil {
+func (c *answerCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("answer questions"); err != nil {
 		return err
 	}
-	text, err := p.requireText(c.Text, wantedText{name: "the answer", missing: "the answer is missing", usage: "signalbox answer " + c.Question + " TEXT",
-		about: func() (string, error) { return c.about(p) }})
+	text, err := p.RequireText(c.Text, cli.WantedText{Name: "the answer", Missing: "the answer is missing", Usage: "signalbox answer " + c.Question + " TEXT",
+		About: func() (string, error) { return c.about(p) }})
 	if err != nil {
 		return err
 	}
-	command := rules.AnswerQuestion{Question: c.Question, Answer: text, Actor: p.actor(c.Actor)}
+	command := rules.AnswerQuestion{Question: c.Question, Answer: text, Actor: p.ActorOf(c.Actor)}
 	build := func(string) rules.Command { return command }
-	return p.orderWorkIn(c.boxFlag, "", build, func(b *box.Box, a rules.Answer) error {
-		then := p.sequelOf(context.Background(), b)
+	return cli.OrderWork(p, c.BoxFlag, "", build, func(b *box.Box, a rules.Answer) error {
+		then := sequelOf(context.Background(), p, b)
 		answer := answered{Question: c.Question, Seq: a.Seq, Continue: then.command()}
 		if a.Work != "" {
 			answer.Work = &a.Work
 		}
 		if c.JSON {
-			return p.printJSON(answer, "")
+			return p.PrintJSON(answer, "")
 		}
 		switch {
 		case a.Paused || a.Understood != "" || then.advances(a.Work):
-			fmt.Fprintln(p.out, render.Answered(c.Question, a))
+			fmt.Fprintln(p.Out, render.Answered(c.Question, a))
 		default:
-			fmt.Fprintf(p.out, "answered %s\n", c.Question)
+			fmt.Fprintf(p.Out, "answered %s\n", c.Question)
 		}
 		if !a.Paused {
 			then.note(p)
 		}
-		return nil // run reports a write error
+		return nil // Main reports a write error
 	})
 }
 
 // about returns the question for the editor. It fails if the question cannot be answered.
-func (c *answerCommand) about(p *program) (about string, err error) {
-	err = p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+func (c *answerCommand) about(p *cli.Program) (about string, err error) {
+	err = p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		b.Engine.View(func(s *rules.State) {
-			err = rules.Decide(s, time.Now(), rules.AnswerQuestion{Question: c.Question, Answer: "text", Actor: p.actor(c.Actor)}).Err
+			err = rules.Decide(s, time.Now(), rules.AnswerQuestion{Question: c.Question, Answer: "text", Actor: p.ActorOf(c.Actor)}).Err
 		})
 		if err != nil {
 			return err
@@ -427,7 +428,7 @@ func (c *answerCommand) about(p *program) (about string, err error) {
 }
 
 type questionsCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool `name:"json" help:"Print a JSON array."`
 	All  bool `help:"Show answered questions too."`
 }
@@ -442,16 +443,16 @@ Examples:
     signalbox questions --all --json`
 }
 
-func (c *questionsCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+func (c *questionsCommand) Run(p *cli.Program) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		list, err := crew.Questions(ctx, b, c.All)
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return p.printJSON(list, "")
+			return p.PrintJSON(list, "")
 		}
-		return render.Questions(p.out, list, p.renderOptions())
+		return render.Questions(p.Out, list, p.RenderOptions())
 	})
 }
 

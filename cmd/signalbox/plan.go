@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/run/plan"
 )
 
@@ -35,8 +36,8 @@ type planFile struct {
 }
 
 // read reads and parses the plan.
-func (f *planFile) read(p *program) (*plan.Plan, error) {
-	in, err := p.open(&f.File)
+func (f *planFile) read(p *cli.Program) (*plan.Plan, error) {
+	in, err := p.Open(&f.File)
 	if err != nil {
 		return nil, err
 	}
@@ -45,18 +46,18 @@ func (f *planFile) read(p *program) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Parse(in.name, text, &plan.Options{Drafts: f.Drafts})
+	return plan.Parse(in.Name, text, &plan.Options{Drafts: f.Drafts})
 }
 
 // planError prints the faults of a plan if there are several, and returns an error that summarizes them.
-func (p *program) planError(err error) error {
+func planError(p *cli.Program, err error) error {
 	wrong := (*plan.Error)(nil)
 	if !errors.As(err, &wrong) || len(wrong.Faults) < 2 {
 		return err
 	}
 	for i, fault := range wrong.Faults {
-		p.say("signalbox", wrong.Describe(i))
-		p.say("hint", fault.Hint)
+		p.Say("signalbox", wrong.Describe(i))
+		p.Say("hint", fault.Hint)
 	}
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", wrong.File, len(wrong.Faults)),
 		Hint: "correct them, then run signalbox plan check"}
@@ -87,19 +88,19 @@ type checkedPlan struct {
 	Faults       []plan.Fault `json:"faults"`
 }
 
-func (c *planCheckCommand) Run(p *program) error {
+func (c *planCheckCommand) Run(p *cli.Program) error {
 	checked, err := c.read(p)
 	if c.JSON {
-		return p.planError(errors.Join(p.printCheckedPlan(checked, err), err))
+		return planError(p, errors.Join(printCheckedPlan(p, checked, err), err))
 	}
 	if err != nil {
-		return p.planError(err)
+		return planError(p, err)
 	}
-	_, err = fmt.Fprintf(p.out, "ok: %s\n", checked.Summary())
+	_, err = fmt.Fprintf(p.Out, "ok: %s\n", checked.Summary())
 	return err
 }
 
-func (p *program) printCheckedPlan(checked *plan.Plan, err error) error {
+func printCheckedPlan(p *cli.Program, checked *plan.Plan, err error) error {
 	answer := checkedPlan{OK: err == nil, Faults: []plan.Fault{}}
 	wrong := (*plan.Error)(nil)
 	switch {
@@ -111,7 +112,7 @@ func (p *program) printCheckedPlan(checked *plan.Plan, err error) error {
 	default:
 		return nil // the file could not be read, so there is no answer about a plan
 	}
-	return p.printJSON(answer, "")
+	return p.PrintJSON(answer, "")
 }
 
 type planShowCommand struct {
@@ -130,17 +131,17 @@ Examples:
     signalbox plan show --json plan.md`
 }
 
-func (c *planShowCommand) Run(p *program) error {
+func (c *planShowCommand) Run(p *cli.Program) error {
 	shown, err := c.read(p)
 	switch {
 	case err != nil:
-		return p.planError(err)
+		return planError(p, err)
 	case c.JSON:
-		return p.printJSON(shown, "")
+		return p.PrintJSON(shown, "")
 	case c.SVG:
-		_, err = p.out.Write(shown.SVG())
+		_, err = p.Out.Write(shown.SVG())
 	default:
-		_, err = p.out.WriteString(shown.Text())
+		_, err = p.Out.WriteString(shown.Text())
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/lazy"
 	"signalbox/internal/run/issues"
 	"signalbox/internal/run/plan"
@@ -15,12 +16,12 @@ import (
 )
 
 type planImportCommand struct {
-	File  *string  `arg:"" optional:"" help:"A file with the JSON that gh issue list prints; - means standard input."`
-	From  string   `enum:"github" default:"github" help:"Where the issues are from: github."`
-	Repo  nonEmpty `placeholder:"OWNER/NAME" help:"Run gh to read the open issues of this repository, instead of a file."`
-	Label nonEmpty `placeholder:"L" help:"With --repo: only issues with this label."`
-	Limit int      `default:"100" help:"With --repo: how many issues at most."`
-	Title string   `help:"The name of the plan. Default: the repository."`
+	File  *string      `arg:"" optional:"" help:"A file with the JSON that gh issue list prints; - means standard input."`
+	From  string       `enum:"github" default:"github" help:"Where the issues are from: github."`
+	Repo  cli.NonEmpty `placeholder:"OWNER/NAME" help:"Run gh to read the open issues of this repository, instead of a file."`
+	Label cli.NonEmpty `placeholder:"L" help:"With --repo: only issues with this label."`
+	Limit int          `default:"100" help:"With --repo: how many issues at most."`
+	Title string       `help:"The name of the plan. Default: the repository."`
 }
 
 func (planImportCommand) Help() string {
@@ -40,7 +41,7 @@ Examples:
 // maxIssues is the largest size of a file with issues.
 const maxIssues = 64 << 20
 
-func (c *planImportCommand) Run(p *program) error {
+func (c *planImportCommand) Run(p *cli.Program) error {
 	source, err := c.read(p)
 	if err != nil {
 		return err
@@ -50,19 +51,19 @@ func (c *planImportCommand) Run(p *program) error {
 		err = plan.CheckTitle(made.Plan, c.Title)
 	}
 	if err != nil {
-		return p.planError(err)
+		return planError(p, err)
 	}
-	if _, err := p.out.Write(made.Plan); err != nil {
+	if _, err := p.Out.Write(made.Plan); err != nil {
 		return err
 	}
 	for _, left := range made.LeftOut {
-		p.notef("left out: %s", left)
+		p.Notef("left out: %s", left)
 	}
-	p.notef("imported %s; others wrote their text, so read the plan before you run it", text.Count(made.Tasks, "issue"))
+	p.Notef("imported %s; others wrote their text, so read the plan before you run it", text.Count(made.Tasks, "issue"))
 	return nil
 }
 
-func (c *planImportCommand) read(p *program) ([]byte, error) {
+func (c *planImportCommand) read(p *cli.Program) ([]byte, error) {
 	usage := func(what, hint string) error {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New(what), Hint: hint}
 	}
@@ -76,7 +77,7 @@ func (c *planImportCommand) read(p *program) ([]byte, error) {
 	case c.File == nil:
 		return nil, usage("there is no file and no --repo", "name a file, - for standard input, or --repo OWNER/NAME")
 	}
-	return p.readAll(c.File, maxIssues)
+	return p.ReadAll(c.File, maxIssues)
 }
 
 // repository is OWNER/NAME, or HOST/OWNER/NAME.
@@ -102,7 +103,7 @@ func (c *planImportCommand) runGH() ([]byte, error) {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("program gh was not found in PATH"), Hint: "install it (https://cli.github.com), or pass a file with issues"}
 	case err != nil:
-		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("gh failed: %w: %s", err, shortened(text.OneLine(errs.String()))), Hint: "run gh auth status, and check the name of the repository"}
+		return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("gh failed: %w: %s", err, cli.Shortened(text.OneLine(errs.String()))), Hint: "run gh auth status, and check the name of the repository"}
 	}
 	return out.Bytes(), nil
 }

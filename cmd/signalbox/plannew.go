@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/run/plan"
 )
 
@@ -25,19 +26,19 @@ Examples:
     signalbox plan new - | less`
 }
 
-func (c *planNewCommand) Run(p *program) error {
+func (c *planNewCommand) Run(p *cli.Program) error {
 	text, err := plan.Skeleton(c.Title)
 	if err != nil {
 		return err
 	}
 	if c.File == "-" {
-		_, err = p.out.Write(text)
+		_, err = p.Out.Write(text)
 		return err
 	}
 	if err := writeNew(c.File, text); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "wrote %s; edit it, then run signalbox plan check %s\n", c.File, c.File)
+	_, err = fmt.Fprintf(p.Out, "wrote %s; edit it, then run signalbox plan check %s\n", c.File, c.File)
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -14,7 +15,7 @@ import (
 )
 
 type planUpdateCommand struct {
-	boxFlag
+	cli.BoxFlag
 	File   string `arg:"" name:"plan" help:"The changed plan."`
 	DryRun bool   `help:"Print what would change, and change nothing."`
 	JSON   bool   `name:"json" help:"Print one JSON object."`
@@ -52,31 +53,31 @@ type taskInWork struct {
 	Removed bool           `json:"removed"`
 }
 
-func (c *planUpdateCommand) Run(p *program) error {
-	if err := p.operatorOnly("change a plan"); err != nil {
+func (c *planUpdateCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("change a plan"); err != nil {
 		return err
 	}
-	p.quiet = c.JSON
-	text, err := p.readAll(&c.File, maxPlan)
+	p.Quiet = c.JSON
+	text, err := p.ReadAll(&c.File, maxPlan)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	if c.DryRun {
-		return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.workOptions(c.boxFlag), func(b *box.Box) error { return c.update(ctx, p, b, text) })
+		return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag), func(b *box.Box) error { return c.update(ctx, p, b, text) })
 	}
-	return p.withBox(ctx, c.boxFlag, func(b *box.Box) error { return c.update(ctx, p, b, text) })
+	return p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error { return c.update(ctx, p, b, text) })
 }
 
 // update tries the change out on a copy of the box, and then carries it out.
-func (c *planUpdateCommand) update(ctx context.Context, p *program, b *box.Box, text []byte) error {
+func (c *planUpdateCommand) update(ctx context.Context, p *cli.Program, b *box.Box, text []byte) error {
 	parsed, err := plan.Parse(c.File, text, &plan.Options{Drafts: b.Config.Analyst()})
 	if err != nil {
-		return p.planError(err)
+		return planError(p, err)
 	}
-	root := p.projectRoot(c.boxFlag, b.Dir)
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
+	root := p.ProjectRoot(c.BoxFlag, b.Dir)
+	load := crew.LoadOptions{Actor: p.ActorOf(""), Shared: b.Config.Workspace.Shared()}
 	load.Source, load.ID = crew.Identify(parsed, c.File, root)
 	tried, err := b.Fork(ctx)
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *planUpdateCommand) update(ctx context.Context, p *program, b *box.Box, 
 	}
 	answer.Added, answer.Changed, answer.Removed, answer.Completed = orEmpty(change.Added), orEmpty(change.Changed), orEmpty(change.Removed), orEmpty(change.Stale)
 	if c.JSON {
-		return p.printJSON(answer, "")
+		return p.PrintJSON(answer, "")
 	}
 	return answer.print(p)
 }
@@ -130,9 +131,9 @@ func inWork(b *box.Box, change rules.PlanChange) []taskInWork {
 	return found
 }
 
-func (u *planUpdated) print(p *program) error {
+func (u *planUpdated) print(p *cli.Program) error {
 	if len(u.Added)+len(u.Changed)+len(u.Removed)+len(u.Completed) == 0 {
-		_, err := fmt.Fprintf(p.out, "plan %s has not changed\n", u.Plan)
+		_, err := fmt.Fprintf(p.Out, "plan %s has not changed\n", u.Plan)
 		return err
 	}
 	for _, part := range []struct {
@@ -140,21 +141,21 @@ func (u *planUpdated) print(p *program) error {
 		ids  []string
 	}{{"added", u.Added}, {"changed", u.Changed}, {"removed", u.Removed}, {"completed, so its new text is not used; add a new task instead", u.Completed}} {
 		for _, id := range part.ids {
-			fmt.Fprintf(p.out, "%s: %s\n", id, part.what)
+			fmt.Fprintf(p.Out, "%s: %s\n", id, part.what)
 		}
 	}
 	for _, t := range u.InWork {
 		switch {
 		case t.Removed:
-			fmt.Fprintf(p.out, "%s: in progress; its %s is stopped\n", t.Task, t.Role)
+			fmt.Fprintf(p.Out, "%s: in progress; its %s is stopped\n", t.Task, t.Role)
 		case t.Role == signalbox.RoleDeveloper:
-			fmt.Fprintf(p.out, "%s: in progress; its developer finishes with the old text\n", t.Task)
+			fmt.Fprintf(p.Out, "%s: in progress; its developer finishes with the old text\n", t.Task)
 		default:
-			fmt.Fprintf(p.out, "%s: in progress; if its text has changed, its %s is stopped and a developer starts again\n", t.Task, t.Role)
+			fmt.Fprintf(p.Out, "%s: in progress; if its text has changed, its %s is stopped and a developer starts again\n", t.Task, t.Role)
 		}
 	}
 	if u.DryRun {
-		p.notef("nothing was changed; run it without --dry-run")
+		p.Notef("nothing was changed; run it without --dry-run")
 	}
-	return nil // run reports a write error
+	return nil // Main reports a write error
 }

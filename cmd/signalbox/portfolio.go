@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"signalbox/brief"
+	"signalbox/internal/cli"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/text"
 )
@@ -47,10 +48,10 @@ func (f toolFlags) format() string {
 }
 
 // print prints an answer. It returns an error if the answer reports a problem.
-func (f toolFlags) print(p *program, answer portfolio.Answer) error {
-	p.quiet = f.JSON || f.Format != ""
+func (f toolFlags) print(p *cli.Program, answer portfolio.Answer) error {
+	p.Quiet = f.JSON || f.Format != ""
 	if f.JSON || f.Format != "" {
-		if err := p.printJSON(answer.JSON, ""); err != nil {
+		if err := p.PrintJSON(answer.JSON, ""); err != nil {
 			return err
 		}
 	} else if answer.Problem == nil || answer.Problem.Kind == portfolio.FileNotSaved {
@@ -61,20 +62,20 @@ func (f toolFlags) print(p *program, answer portfolio.Answer) error {
 			return err
 		}
 		for line := range strings.Lines(report.Report) {
-			fmt.Fprintln(p.out, printable(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(p.Out, cli.Printable(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if answer.Problem != nil {
 		return portfolio.WithCode(answer.Problem)
 	}
 	if answer.FilePath != "" {
-		p.notef("the full result is in %s", answer.FilePath)
+		p.Notef("the full result is in %s", answer.FilePath)
 	}
 	return nil
 }
 
 type portfolioExitsCommand struct {
-	dataFlag
+	cli.DataFlag
 	Ticker  string `arg:"" help:"The position."`
 	Shares  string `placeholder:"N" help:"The number of shares, for a part of the position or one that is not in the data."`
 	Account string `placeholder:"ID" help:"The account, if several accounts hold the ticker."`
@@ -93,15 +94,15 @@ Examples:
     signalbox portfolio exits SLV --format agent --output file`
 }
 
-func (c *portfolioExitsCommand) Run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (c *portfolioExitsCommand) Run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return c.print(p, p.desk(c.dataFlag, boxFlag{}).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
+	return c.print(p, cli.Desk(p, c.DataFlag, cli.BoxFlag{}).CheckExitSignals(ctx, portfolio.ExitQuery{Ticker: c.Ticker, Shares: c.Shares, AccountID: c.Account,
 		AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
 type portfolioHarvestCommand struct {
-	dataFlag
+	cli.DataFlag
 	MinLoss string `name:"min-loss" placeholder:"DOLLARS" help:"Leave out lots with a smaller loss."`
 	SortBy  string `name:"sort-by" enum:"loss_amount,loss_pct,days_held" default:"loss_amount" help:"Sort by loss_amount, loss_pct or days_held, largest first. Default: loss_amount."`
 	Account string `placeholder:"ID" help:"Only lots of this account. Wash sales are still found across all accounts."`
@@ -123,15 +124,15 @@ Examples:
     signalbox portfolio harvest --format agent --output file`
 }
 
-func (c *portfolioHarvestCommand) Run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (c *portfolioHarvestCommand) Run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return c.print(p, p.desk(c.dataFlag, boxFlag{}).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
+	return c.print(p, cli.Desk(p, c.DataFlag, cli.BoxFlag{}).SuggestTaxLossHarvest(ctx, portfolio.HarvestQuery{MinLoss: c.MinLoss, SortBy: c.SortBy, Account: c.Account,
 		Source: c.Source, SkipWashCheck: c.NoWash, AsOf: c.AsOf, Format: c.format(), Output: c.Output}))
 }
 
 type portfolioLotsCommand struct {
-	dataFlag
+	cli.DataFlag
 	AsOf    string `name:"as-of" placeholder:"DATE" help:"The day. Default: as_of in portfolio.yaml, or else today."`
 	Account string `placeholder:"ID" help:"Only lots of this account."`
 	Ticker  string `placeholder:"TICKER" help:"Only lots of this ticker."`
@@ -148,41 +149,41 @@ Examples:
     signalbox portfolio lots --json`
 }
 
-func (c *portfolioLotsCommand) Run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (c *portfolioLotsCommand) Run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	lots, err := p.desk(c.dataFlag, boxFlag{}).Lots(ctx, portfolio.LotsQuery{AsOf: c.AsOf, Account: c.Account, Ticker: c.Ticker})
+	lots, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).Lots(ctx, portfolio.LotsQuery{AsOf: c.AsOf, Account: c.Account, Ticker: c.Ticker})
 	if err != nil {
 		return portfolio.WithCode(err)
 	}
 	warned := ""
 	for _, l := range lots {
 		if name := l.Ticker + " in " + l.Account; l.NotHeld && name != warned {
-			p.warnf("fewer shares of %s are held than its lots have; signalbox portfolio harvest names the record", name)
+			p.Warnf("fewer shares of %s are held than its lots have; signalbox portfolio harvest names the record", name)
 			warned = name
 		}
 	}
 	if c.JSON {
-		return p.printJSON(lots, "")
+		return p.PrintJSON(lots, "")
 	}
 	if len(lots) == 0 {
-		p.notef("there are no matching lots")
+		p.Notef("there are no matching lots")
 		return nil
 	}
-	return p.printLots(lots)
+	return printLots(p, lots)
 }
 
-func (p *program) printLots(lots []portfolio.Lot) error {
+func printLots(p *cli.Program, lots []portfolio.Lot) error {
 	// Numbers are aligned to the right, so compute their widths first.
 	shares, basis, moved := len("SHARES"), len("BASIS"), len("WASH SALES")
 	for _, l := range lots {
 		shares, basis, moved = max(shares, len(l.Quantity.String())), max(basis, len(money(l.BasisTotal))), max(moved, len(money(l.BasisAdjustment)))
 	}
-	t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "ACCOUNT\tTICKER\tBOUGHT\tHELD SINCE\t%*s\t%*s\t%*s\tLOT\n", shares, "SHARES", basis, "BASIS", moved, "WASH SALES")
 	for _, l := range lots {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%*s\t%*s\t%*s\t%s\n", l.Account, l.Ticker, l.LotDate, l.HoldingStart, shares, l.Quantity,
-			basis, money(l.BasisTotal), moved, money(l.BasisAdjustment), printable(l.LotID))
+			basis, money(l.BasisTotal), moved, money(l.BasisAdjustment), cli.Printable(l.LotID))
 	}
 	return t.Flush()
 }

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/portfolio"
 	"signalbox/internal/portfolio/example"
 	"signalbox/internal/portfolio/importer"
@@ -28,28 +29,28 @@ Examples:
     signalbox portfolio init ~/money && signalbox portfolio harvest --data ~/money`
 }
 
-func (c *portfolioInitCommand) Run(p *program) error {
+func (c *portfolioInitCommand) Run(p *cli.Program) error {
 	files, err := example.Write(c.Dir)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		return p.printJSON(struct {
+		return p.PrintJSON(struct {
 			Dir   string   `json:"dir"`
 			Files []string `json:"files"`
 		}{c.Dir, files}, "")
 	}
 	data := ""
-	if c.Dir != portfolioName {
+	if c.Dir != cli.PortfolioName {
 		data = " --data " + c.Dir
 	}
-	fmt.Fprintf(p.out, "created %s\n\nNext: signalbox portfolio harvest%s\n      signalbox portfolio exits SLV%s\n      signalbox mcp, to let an agent ask\n",
-		printable(c.Dir), printable(data), printable(data))
+	fmt.Fprintf(p.Out, "created %s\n\nNext: signalbox portfolio harvest%s\n      signalbox portfolio exits SLV%s\n      signalbox mcp, to let an agent ask\n",
+		cli.Printable(c.Dir), cli.Printable(data), cli.Printable(data))
 	return nil
 }
 
 type portfolioImportCommand struct {
-	dataFlag
+	cli.DataFlag
 	File    string `arg:"" help:"A broker's export: Schwab, Fidelity or Robinhood (CSV), Interactive Brokers Flex (XML), OFX or QFX; or signalbox CSV. With --positions, a CSV file of what the account holds."`
 	Holds   bool   `name:"positions" help:"The file is a list of positions. It replaces the positions of its accounts in positions.csv, with which the lots are compared."`
 	Account string `placeholder:"ID" help:"The account, for a file that does not name one."`
@@ -103,25 +104,25 @@ type skippedRecord struct {
 	Shares bool   `json:"moves_shares"`
 }
 
-func (c *portfolioImportCommand) Run(p *program) error {
-	p.quiet = c.JSON
+func (c *portfolioImportCommand) Run(p *cli.Program) error {
+	p.Quiet = c.JSON
 	if c.Holds {
 		return c.importPositions(p)
 	}
-	report, err := p.desk(c.dataFlag, boxFlag{}).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep, LeaveOut: c.Leave})
+	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).Import(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun, KeepTwins: c.Keep, LeaveOut: c.Leave})
 	if faults := (*importer.FaultsError)(nil); errors.As(err, &faults) {
-		return p.importError(c.File, faults)
+		return importError(p, c.File, faults)
 	}
 	if err != nil {
 		return portfolio.WithCode(err)
 	}
 	for _, s := range report.Skipped {
 		if s.Shares {
-			p.warnf("line %d moves shares and was not recognized: %s", s.Line, s.Why)
+			p.Warnf("line %d moves shares and was not recognized: %s", s.Line, s.Why)
 		}
 	}
 	if c.JSON {
-		return p.printJSON(c.answer(report), "")
+		return p.PrintJSON(c.answer(report), "")
 	}
 	return c.print(p, report)
 }
@@ -142,8 +143,8 @@ type importedPosition struct {
 	Quantity string `json:"quantity"`
 }
 
-func (c *portfolioImportCommand) importPositions(p *program) error {
-	report, err := p.desk(c.dataFlag, boxFlag{}).ImportPositions(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
+func (c *portfolioImportCommand) importPositions(p *cli.Program) error {
+	report, err := cli.Desk(p, c.DataFlag, cli.BoxFlag{}).ImportPositions(c.File, portfolio.ImportOptions{Account: c.Account, DryRun: c.DryRun})
 	if err != nil {
 		return portfolio.WithCode(err)
 	}
@@ -155,34 +156,34 @@ func (c *portfolioImportCommand) importPositions(p *program) error {
 		answer.Skipped = append(answer.Skipped, skippedRecord{s.Line, s.Text, s.Why, s.Shares})
 	}
 	if c.JSON {
-		return p.printJSON(answer, "")
+		return p.PrintJSON(answer, "")
 	}
 	if c.Rows {
-		t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+		t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tTICKER\tQUANTITY")
 		for _, h := range answer.Positions {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", h.Line, h.Date, printable(h.Account), printable(h.Ticker), h.Quantity)
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", h.Line, h.Date, cli.Printable(h.Account), cli.Printable(h.Ticker), h.Quantity)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		for _, s := range answer.Skipped {
-			fmt.Fprintf(p.out, "skipped line %d: %s (%s)\n", s.Line, printable(s.Why), printable(s.Record))
+			fmt.Fprintf(p.Out, "skipped line %d: %s (%s)\n", s.Line, cli.Printable(s.Why), cli.Printable(s.Record))
 		}
 	}
-	fmt.Fprintf(p.out, "%s: %s, %d skipped\n", printable(c.File), text.Count(len(answer.Positions), "position"), len(answer.Skipped))
+	fmt.Fprintf(p.Out, "%s: %s, %d skipped\n", cli.Printable(c.File), text.Count(len(answer.Positions), "position"), len(answer.Skipped))
 	if report.Written == "" {
-		p.notef("nothing was written: this was a dry run")
+		p.Notef("nothing was written: this was a dry run")
 		return nil
 	}
-	fmt.Fprintf(p.out, "written to %s\n", report.Written)
+	fmt.Fprintf(p.Out, "written to %s\n", report.Written)
 	return nil
 }
 
 // importError prints all faults of a file, so that you can fix them in one edit, and returns an error that summarizes them.
-func (p *program) importError(file string, faults *importer.FaultsError) error {
+func importError(p *cli.Program, file string, faults *importer.FaultsError) error {
 	for _, fault := range faults.Faults {
-		p.say("fault", fault.String())
+		p.Say("fault", fault.String())
 	}
 	n := len(faults.Faults) + faults.More
 	hint := "correct the file, or export it again; nothing was written"
@@ -209,39 +210,39 @@ func (c *portfolioImportCommand) answer(r *portfolio.ImportReport) importedFile 
 	return answer
 }
 
-func (c *portfolioImportCommand) print(p *program, r *portfolio.ImportReport) error {
+func (c *portfolioImportCommand) print(p *cli.Program, r *portfolio.ImportReport) error {
 	if c.Rows {
-		t := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+		t := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "LINE\tDATE\tACCOUNT\tACTION\tTICKER\tQUANTITY\tPRICE\tFEES")
 		for _, row := range r.New {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Source.Line, row.Date, printable(row.Account), row.Action, printable(row.Ticker),
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", row.Source.Line, row.Date, cli.Printable(row.Account), row.Action, cli.Printable(row.Ticker),
 				row.Quantity, row.Price, row.Fees)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 		for _, s := range r.Skipped {
-			fmt.Fprintf(p.out, "skipped line %d: %s (%s)\n", s.Line, printable(s.Why), printable(s.Text))
+			fmt.Fprintf(p.Out, "skipped line %d: %s (%s)\n", s.Line, cli.Printable(s.Why), cli.Printable(s.Text))
 		}
 	}
 	actions := make(map[string]int)
 	for _, row := range r.New {
 		actions[string(row.Action)]++
 	}
-	fmt.Fprintf(p.out, "%s: %s, %d new row%s, %d known, %d skipped\n", printable(c.File), r.Format, len(r.New), text.Plural(len(r.New)), r.Known, len(r.Skipped))
+	fmt.Fprintf(p.Out, "%s: %s, %d new row%s, %d known, %d skipped\n", cli.Printable(c.File), r.Format, len(r.New), text.Plural(len(r.New)), r.Known, len(r.Skipped))
 	for _, action := range slices.Sorted(maps.Keys(actions)) {
-		fmt.Fprintf(p.out, "  %-18s %d\n", action, actions[action])
+		fmt.Fprintf(p.Out, "  %-18s %d\n", action, actions[action])
 	}
 	for _, note := range r.Notes {
-		p.notef("%s", note)
+		p.Notef("%s", note)
 	}
 	switch {
 	case r.Written != "":
-		fmt.Fprintf(p.out, "written to %s\n", printable(r.Written))
+		fmt.Fprintf(p.Out, "written to %s\n", cli.Printable(r.Written))
 	case c.DryRun:
-		p.notef("nothing was written: this was a dry run")
+		p.Notef("nothing was written: this was a dry run")
 	default:
-		p.notef("nothing was written: the portfolio already has all rows")
+		p.Notef("nothing was written: the portfolio already has all rows")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -17,9 +18,9 @@ import (
 )
 
 type promptCommand struct {
-	boxFlag
-	rawFlag
-	Plan nonEmpty       `name:"plan" placeholder:"FILE" help:"Show the prompt that a run of this plan would give now. Default: the plans that were run; before the first run, plan.md in the folder of the project."`
+	cli.BoxFlag
+	cli.RawFlag
+	Plan cli.NonEmpty   `name:"plan" placeholder:"FILE" help:"Show the prompt that a run of this plan would give now. Default: the plans that were run; before the first run, plan.md in the folder of the project."`
 	Role signalbox.Role `arg:"" help:"The role: developer, critic, auditor, business-analyst, remediation, health-auditor, expert or expert-creator."`
 	Task string         `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 }
@@ -41,17 +42,17 @@ Examples:
 // defaultPlan is the plan that prompt uses before the first run, as signalbox init calls it.
 const defaultPlan = "plan.md"
 
-func (c *promptCommand) Run(p *program) error {
+func (c *promptCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
-	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.workOptions(c.boxFlag), func(b *box.Box) error {
-		root := p.projectRoot(c.boxFlag, b.Dir)
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag), func(b *box.Box) error {
+		root := p.ProjectRoot(c.BoxFlag, b.Dir)
 		file, err := c.planFile(p, b, root)
 		if err != nil {
 			return err
 		}
 		shown, name := b, c.Task
 		if file != "" {
-			loaded, id, err := p.previewPlan(ctx, b, file, root)
+			loaded, id, err := previewPlan(ctx, p, b, file, root)
 			if err != nil {
 				return err
 			}
@@ -61,22 +62,22 @@ func (c *promptCommand) Run(p *program) error {
 				name = own
 			}
 		}
-		task, err := findWork(shown, name)
+		task, err := cli.FindWork(shown, name)
 		if err != nil {
 			return err
 		}
-		exits := transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
-		text, err := crew.Prompt(ctx, shown, p.baseBranch(ctx, b.Config, root), c.Role, task, exits)
+		exits := transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag))
+		text, err := crew.Prompt(ctx, shown, baseBranch(ctx, p, b.Config, root), c.Role, task, exits)
 		if err != nil {
 			return err
 		}
-		_, err = p.exact(c.rawFlag).Write(text)
+		_, err = p.Exact(c.RawFlag).Write(text)
 		return err
 	})
 }
 
 // planFile returns the file of the plan to load, "" if the plans in the box are meant.
-func (c *promptCommand) planFile(p *program, b *box.Box, root string) (string, error) {
+func (c *promptCommand) planFile(p *cli.Program, b *box.Box, root string) (string, error) {
 	planned := false
 	b.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {
@@ -91,27 +92,27 @@ func (c *promptCommand) planFile(p *program, b *box.Box, root string) (string, e
 		return "", &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("no plan was run in this box yet, and there is no %s", file),
 			Hint: fmt.Sprintf("name the file of the plan that has the task: signalbox prompt %s %s --plan FILE", c.Role, c.Task)}
 	}
-	p.notef("no plan was run in this box yet; this is the prompt of %s", file)
+	p.Notef("no plan was run in this box yet; this is the prompt of %s", file)
 	return file, nil
 }
 
 // previewPlan loads a plan into a copy of the box in memory, and returns the copy and the id of the plan.
-func (p *program) previewPlan(ctx context.Context, b *box.Box, file, root string) (*box.Box, string, error) {
-	text, err := p.readAll(&file, maxPlan)
+func previewPlan(ctx context.Context, p *cli.Program, b *box.Box, file, root string) (*box.Box, string, error) {
+	text, err := p.ReadAll(&file, maxPlan)
 	if err != nil {
 		return nil, "", err
 	}
 	parsed, err := plan.Parse(file, text, &plan.Options{Drafts: b.Config.Analyst()})
 	if err != nil {
-		return nil, "", p.planError(err)
+		return nil, "", planError(p, err)
 	}
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: b.Config.Workspace.Shared()}
+	load := crew.LoadOptions{Actor: p.ActorOf(""), Shared: b.Config.Workspace.Shared()}
 	load.Source, load.ID = crew.Identify(parsed, file, root)
 	return crew.Preview(ctx, b, parsed, text, load)
 }
 
 // baseBranch returns the branch that a run would merge into, "" in a shared workspace. If there is none, it prints a warning.
-func (p *program) baseBranch(ctx context.Context, settings *config.Config, root string) string {
+func baseBranch(ctx context.Context, p *cli.Program, settings *config.Config, root string) string {
 	if settings.Workspace.Shared() {
 		return ""
 	}
@@ -120,13 +121,13 @@ func (p *program) baseBranch(ctx context.Context, settings *config.Config, root 
 	}
 	branch, err := workspace.BaseBranch(ctx, root)
 	if err != nil {
-		p.warnf("the prompt does not name the base branch: %v", err)
-		p.printHint(err)
+		p.Warnf("the prompt does not name the base branch: %v", err)
+		p.PrintHint(err)
 	}
 	return branch
 }
 
 func isWork(b *box.Box, name string) bool {
-	_, err := findWork(b, name)
+	_, err := cli.FindWork(b, name)
 	return err == nil
 }

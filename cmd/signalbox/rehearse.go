@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/rehearsal"
 	"signalbox/internal/rehearsal/modelserver"
 	"signalbox/internal/text"
@@ -44,15 +45,15 @@ Examples:
 }
 
 type rehearseAgentCommand struct {
-	rawFlag
+	cli.RawFlag
 	Script      string           `arg:"" help:"The script of the agents."`
 	Format      signalbox.Format `default:"plain" placeholder:"F" help:"The output format: plain, claude, codex, gemini or opencode. Default: plain."`
-	Role        nonEmpty         `placeholder:"R" help:"The role of the agent. Default: SIGNALBOX_ROLE."`
-	Task        nonEmpty         `placeholder:"T" help:"The task it works on. Default: SIGNALBOX_WORK."`
+	Role        cli.NonEmpty     `placeholder:"R" help:"The role of the agent. Default: SIGNALBOX_ROLE."`
+	Task        cli.NonEmpty     `placeholder:"T" help:"The task it works on. Default: SIGNALBOX_WORK."`
 	Attempt     int              `placeholder:"N" help:"The attempt number of this role on this task. Default: SIGNALBOX_ATTEMPT, or else 1."`
 	Prompt      *string          `xor:"prompt" placeholder:"TEXT" help:"The prompt. Default: read from standard input."`
 	PromptFile  *string          `xor:"prompt" placeholder:"FILE" help:"A file with the prompt."`
-	Resume      nonEmpty         `placeholder:"ID" help:"Continue this session of the program, as an agent that was interrupted does."`
+	Resume      cli.NonEmpty     `placeholder:"ID" help:"Continue this session of the program, as an agent that was interrupted does."`
 	Pace        time.Duration    `placeholder:"D" help:"The minimum duration of each step, for watching."`
 	Interactive bool             `help:"End the prompt at a line with a single full stop, and keep standard input open for listen."`
 }
@@ -82,8 +83,8 @@ Examples:
     signalbox rehearse agent agents.script --format claude --role critic --task T1 --attempt 2 --prompt "Review T1."`
 }
 
-func (c *rehearseAgentCommand) Run(p *program) error {
-	script, err := p.script(c.Script)
+func (c *rehearseAgentCommand) Run(p *cli.Program) error {
+	script, err := script(p, c.Script)
 	if err != nil {
 		return err
 	}
@@ -96,33 +97,33 @@ func (c *rehearseAgentCommand) Run(p *program) error {
 	if exit := (*rehearsal.Exit)(nil); errors.As(err, &exit) {
 		os.Exit(exit.Code) // an arbitrary status, which errors of the program cannot express
 	}
-	if err != nil && isClosedPipe(err) {
-		return errReaderClosed
+	if err != nil && cli.IsClosedPipe(err) {
+		return cli.ErrReaderClosed
 	}
 	return err
 }
 
-func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
+func (c *rehearseAgentCommand) options(p *cli.Program) (rehearsal.Options, error) {
 	opts := rehearsal.Options{
-		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt, Session: p.getenv(sessionVariable),
-		Resume: string(c.Resume), Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+		Format: c.Format, Role: string(c.Role), Task: string(c.Task), Attempt: c.Attempt, Session: p.Getenv(cli.SessionVariable),
+		Resume: string(c.Resume), Prompt: c.Prompt, Pace: c.Pace, Interactive: c.Interactive, Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr,
 	}
-	if isTerminal(p.stdout) && !c.Raw {
-		opts.Stdout = text.NewEscaper(p.stdout)
+	if cli.IsTerminal(p.Stdout) && !c.Raw {
+		opts.Stdout = text.NewEscaper(p.Stdout)
 	}
-	if isTerminal(p.stderr) && !c.Raw {
-		opts.Stderr = text.NewEscaper(p.stderr)
+	if cli.IsTerminal(p.Stderr) && !c.Raw {
+		opts.Stderr = text.NewEscaper(p.Stderr)
 	}
 	if opts.Role == "" {
-		opts.Role = p.getenv(roleVariable)
+		opts.Role = p.Getenv(roleVariable)
 	}
 	if opts.Task == "" {
-		opts.Task = p.getenv(workVariable)
+		opts.Task = p.Getenv(workVariable)
 	}
-	if named := p.getenv(attemptVariable); opts.Attempt == 0 && named != "" {
+	if named := p.Getenv(cli.AttemptVariable); opts.Attempt == 0 && named != "" {
 		n, err := strconv.Atoi(named)
 		if err != nil {
-			return opts, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is %q", attemptVariable, named),
+			return opts, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s is %q", cli.AttemptVariable, named),
 				Hint: "set it to a number from 1 up, or unset it"}
 		}
 		opts.Attempt = n
@@ -132,22 +133,22 @@ func (c *rehearseAgentCommand) options(p *program) (rehearsal.Options, error) {
 			Hint: "the first attempt is 1"}
 	}
 	if c.PromptFile != nil {
-		text, err := p.readAll(c.PromptFile, maxPrompt)
+		text, err := p.ReadAll(c.PromptFile, maxPrompt)
 		if err != nil {
 			return opts, err
 		}
 		prompt := string(text)
 		opts.Prompt = &prompt
 	}
-	if opts.Prompt == nil && isTerminal(p.stdin) {
-		p.notef("reading the prompt from standard input; press Ctrl-D to end it")
+	if opts.Prompt == nil && cli.IsTerminal(p.Stdin) {
+		p.Notef("reading the prompt from standard input; press Ctrl-D to end it")
 	}
 	return opts, nil
 }
 
 // script reads and parses the script of agents.
-func (p *program) script(name string) (*rehearsal.Script, error) {
-	text, err := p.readAll(&name, maxScript)
+func script(p *cli.Program, name string) (*rehearsal.Script, error) {
+	text, err := p.ReadAll(&name, maxScript)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +177,12 @@ type checkedSection struct {
 	Steps   []string `json:"steps"`
 }
 
-func (c *rehearseCheckCommand) Run(p *program) error {
+func (c *rehearseCheckCommand) Run(p *cli.Program) error {
 	switch strings.ToLower(filepath.Ext(c.Script)) {
 	case ".yaml", ".yml", ".json":
 		return c.checkModel(p)
 	}
-	script, err := p.script(c.Script)
+	script, err := script(p, c.Script)
 	if err != nil {
 		return err
 	}
@@ -192,9 +193,9 @@ func (c *rehearseCheckCommand) Run(p *program) error {
 			row.Steps = append(row.Steps, step.Verb)
 		}
 		if c.JSON {
-			err = p.printJSON(row, "")
+			err = p.PrintJSON(row, "")
 		} else {
-			_, err = fmt.Fprintf(p.out, "%d\t%s\t%s\n", row.Line, printable(row.Section), text.Count(len(row.Steps), "step"))
+			_, err = fmt.Fprintf(p.Out, "%d\t%s\t%s\n", row.Line, cli.Printable(row.Section), text.Count(len(row.Steps), "step"))
 		}
 		if err != nil {
 			return err
@@ -204,16 +205,16 @@ func (c *rehearseCheckCommand) Run(p *program) error {
 }
 
 // checkModel lists the conversations of a model's script.
-func (c *rehearseCheckCommand) checkModel(p *program) error {
-	script, text, err := p.readModelScript(&c.Script)
+func (c *rehearseCheckCommand) checkModel(p *cli.Program) error {
+	script, text, err := readModelScript(p, &c.Script)
 	if err != nil {
 		return err
 	}
 	for _, row := range modelserver.Summarize(script, text) {
 		if c.JSON {
-			err = p.printJSON(row, "")
+			err = p.PrintJSON(row, "")
 		} else {
-			_, err = fmt.Fprintf(p.out, "%d\t%s\t%d turns\n", row.Line, printable(row.Conversation), row.Turns)
+			_, err = fmt.Fprintf(p.Out, "%d\t%s\t%d turns\n", row.Line, cli.Printable(row.Conversation), row.Turns)
 		}
 		if err != nil {
 			return err

@@ -9,15 +9,16 @@ import (
 	"sync"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/rehearsal/modelserver"
 )
 
 type rehearseModelCommand struct {
-	Script string   `arg:"" help:"The script of the model, in YAML or JSON."`
-	Listen nonEmpty `default:"127.0.0.1:0" placeholder:"ADDR" help:"Listen on this address. Without a host it is 127.0.0.1; port 0 means any free port. Default: 127.0.0.1:0."`
-	Expose bool     `help:"Allow --listen to name an address that other machines can reach."`
-	Log    nonEmpty `placeholder:"FILE" help:"Append each answered request to this file as a line of JSON, without keys."`
-	JSON   bool     `name:"json" help:"Print the addresses as one line of JSON."`
+	Script string       `arg:"" help:"The script of the model, in YAML or JSON."`
+	Listen cli.NonEmpty `default:"127.0.0.1:0" placeholder:"ADDR" help:"Listen on this address. Without a host it is 127.0.0.1; port 0 means any free port. Default: 127.0.0.1:0."`
+	Expose bool         `help:"Allow --listen to name an address that other machines can reach."`
+	Log    cli.NonEmpty `placeholder:"FILE" help:"Append each answered request to this file as a line of JSON, without keys."`
+	JSON   bool         `name:"json" help:"Print the addresses as one line of JSON."`
 }
 
 func (rehearseModelCommand) Help() string {
@@ -32,17 +33,17 @@ Examples:
     signalbox rehearse model model.yaml --json >address.json`
 }
 
-func (c *rehearseModelCommand) Run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (c *rehearseModelCommand) Run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	script, _, err := p.readModelScript(&c.Script)
+	script, _, err := readModelScript(p, &c.Script)
 	if err != nil {
 		return err
 	}
 	requests := &requestLog{p: p}
 	if c.Log != "" {
 		if requests.file, err = os.OpenFile(string(c.Log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write to %s: %w", c.Log, cause(err)), Hint: "name a file that you may write"}
+			return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write to %s: %w", c.Log, cli.Cause(err)), Hint: "name a file that you may write"}
 		}
 		defer requests.file.Close()
 	}
@@ -54,8 +55,8 @@ func (c *rehearseModelCommand) Run(p *program) error {
 }
 
 // readModelScript reads and parses the script of a model. It also returns the text of the script.
-func (p *program) readModelScript(name *string) (*modelserver.Script, []byte, error) {
-	text, err := p.readAll(name, maxScript)
+func readModelScript(p *cli.Program, name *string) (*modelserver.Script, []byte, error) {
+	text, err := p.ReadAll(name, maxScript)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +74,7 @@ type modelAddresses struct {
 	Gemini    string `json:"gemini"`
 }
 
-func (c *rehearseModelCommand) serve(ctx context.Context, p *program, server *modelserver.Server) error {
+func (c *rehearseModelCommand) serve(ctx context.Context, p *cli.Program, server *modelserver.Server) error {
 	l, err := c.listen(ctx, p)
 	if err != nil {
 		return err
@@ -81,22 +82,22 @@ func (c *rehearseModelCommand) serve(ctx context.Context, p *program, server *mo
 	base := "http://" + l.Addr().String()
 	addresses := modelAddresses{OpenAI: base + "/v1", Anthropic: base, Gemini: base}
 	if c.JSON {
-		err = p.printJSON(addresses, "")
+		err = p.PrintJSON(addresses, "")
 	} else {
-		_, err = fmt.Fprintf(p.out, "openai     %s\nanthropic  %s\ngemini     %s\n", addresses.OpenAI, addresses.Anthropic, addresses.Gemini)
+		_, err = fmt.Fprintf(p.Out, "openai     %s\nanthropic  %s\ngemini     %s\n", addresses.OpenAI, addresses.Anthropic, addresses.Gemini)
 	}
 	if err == nil {
-		err = p.out.Flush() // a program may be waiting for them
+		err = p.Out.Flush() // a program may be waiting for them
 	}
-	if err != nil && !errors.Is(err, errReaderClosed) { // a reader that has the addresses may close the pipe
+	if err != nil && !errors.Is(err, cli.ErrReaderClosed) { // a reader that has the addresses may close the pipe
 		return errors.Join(err, l.Close())
 	}
 	return server.Serve(ctx, l)
 }
 
 // listen listens on --listen. It refuses an address that other machines can reach, unless --expose is set.
-func (c *rehearseModelCommand) listen(ctx context.Context, p *program) (net.Listener, error) {
-	host, port, loopback, err := splitAddress(string(c.Listen))
+func (c *rehearseModelCommand) listen(ctx context.Context, p *cli.Program) (net.Listener, error) {
+	host, port, loopback, err := cli.SplitAddress(string(c.Listen))
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +105,12 @@ func (c *rehearseModelCommand) listen(ctx context.Context, p *program) (net.List
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("other machines could reach %s", host),
 			Hint: "listen on 127.0.0.1, or add --expose"}
 	}
-	return p.listen(ctx, string(c.Listen), host, port, loopback)
+	return cli.Listen(ctx, p, string(c.Listen), host, port, loopback)
 }
 
 // requestLog prints each request when it was answered, and writes it to the log file.
 type requestLog struct {
-	p *program
+	p *cli.Program
 
 	mu   sync.Mutex // guards p's standard error, file and err
 	file *os.File   // nil without --log
@@ -119,9 +120,9 @@ type requestLog struct {
 func (l *requestLog) add(r modelserver.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	printf := l.p.notef
+	printf := l.p.Notef
 	if r.Refused() {
-		printf = l.p.warnf
+		printf = l.p.Warnf
 	}
 	printf("request %d: %s %s %d, %s", r.Number, r.Protocol, r.Path, r.Status, r.Outcome)
 	if l.file == nil || l.err != nil {
@@ -141,5 +142,5 @@ func (l *requestLog) failed() error {
 	if l.err == nil {
 		return nil
 	}
-	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the log: %w", cause(l.err)), Hint: "free some disk space and start the server again"}
+	return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot write the log: %w", cli.Cause(l.err)), Hint: "free some disk space and start the server again"}
 }

@@ -33,7 +33,7 @@ conversations:
 	}
 	reader, stdout := io.Pipe()
 	p, _, stderr := start("rehearse", "model", script, "--json", "--log", log)
-	p.stdout = stdout
+	p.Stdout = stdout
 	ended := make(chan int, 1)
 	go func() { ended <- execute(p) }()
 	line, err := bufio.NewReader(reader).ReadString('\n')

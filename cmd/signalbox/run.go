@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -29,7 +30,7 @@ import (
 )
 
 type runCommand struct {
-	boxFlag
+	cli.BoxFlag
 	runFlags
 	slotsFlag
 	File     string `arg:"" name:"plan" help:"The plan, a Markdown file."`
@@ -45,15 +46,15 @@ type runCommand struct {
 
 // listenFlag serves the box of a run.
 type listenFlag struct {
-	Listen nonEmpty `placeholder:"ADDR" help:"Serve the dashboard and the API meanwhile, as signalbox serve does, on this address, such as 127.0.0.1:7700."`
+	Listen cli.NonEmpty `placeholder:"ADDR" help:"Serve the dashboard and the API meanwhile, as signalbox serve does, on this address, such as 127.0.0.1:7700."`
 }
 
 // serve serves the box of the project in the folder root if the flag is given. The caller must call the function that it returns.
-func (l *listenFlag) serve(p *program, root, boxDir string, flags webFlags) (stop func(), err error) {
+func (l *listenFlag) serve(p *cli.Program, root, boxDir string, flags webFlags) (stop func(), err error) {
 	if l.Listen == "" {
 		return func() {}, nil
 	}
-	return p.serveBeside(string(l.Listen), root, boxFlag{Box: nonEmpty(boxDir)}, flags)
+	return serveBeside(p, string(l.Listen), root, cli.BoxFlag{Box: cli.NonEmpty(boxDir)}, flags)
 }
 
 // runFlags are the flags for the output of a run.
@@ -88,12 +89,12 @@ Examples:
 // maxPlan is the largest size of a plan.
 const maxPlan = 8 << 20
 
-func (c *runCommand) Run(p *program) error {
-	if err := p.operatorOnly("run a plan"); err != nil {
+func (c *runCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("run a plan"); err != nil {
 		return err
 	}
-	p.quiet = c.JSON
-	text, err := p.readAll(&c.File, maxPlan)
+	p.Quiet = c.JSON
+	text, err := p.ReadAll(&c.File, maxPlan)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (c *runCommand) Run(p *program) error {
 		return c.dryRun(p, text)
 	}
 	r := run{flags: c.runFlags, name: c.File, text: text, replace: c.Replace, finished: c.finished(), options: crew.Options{LeaveQuestions: c.NoWait, Keyed: c.Keyed, Slots: c.Slots}}
-	if err := r.prepare(p, c.boxFlag); err != nil {
+	if err := r.prepare(p, c.BoxFlag); err != nil {
 		return err
 	}
 	stop, err := c.serve(p, r.project.Root, r.dir, c.webFlags)
@@ -141,10 +142,10 @@ type run struct {
 }
 
 // prepare checks the plan, the configuration, the repository and the agents before anything starts. It creates a box if there is none.
-func (r *run) prepare(p *program, f boxFlag) error {
+func (r *run) prepare(p *cli.Program, f cli.BoxFlag) error {
 	ctx := context.Background()
-	dir, err := p.findBox(f)
-	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.getenv(boxVariable) == ""
+	dir, err := p.FindBox(f)
+	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && f.Box == "" && p.Getenv(cli.BoxVariable) == ""
 	if create {
 		dir, err = filepath.Abs(box.FolderName)
 	}
@@ -152,15 +153,15 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		return err
 	}
 	if r.root == "" {
-		r.root = p.projectRoot(f, dir)
+		r.root = p.ProjectRoot(f, dir)
 	}
-	settings, shared, err := p.runSettings(ctx, f, r.root, dir)
+	settings, shared, err := p.RunSettings(ctx, f, r.root, dir)
 	if err != nil {
 		return err
 	}
 	r.settings, r.options.Team = settings, shared
 	if r.plan, err = plan.Parse(r.name, r.text, &plan.Options{Drafts: settings.Analyst()}); err != nil {
-		return p.planError(err)
+		return planError(p, err)
 	}
 	if r.project, err = crew.FindProject(ctx, settings, r.root, dir); err == nil {
 		err = crew.CheckAgents(settings, rules.DispatchRoles())
@@ -179,69 +180,69 @@ func (r *run) prepare(p *program, f boxFlag) error {
 		}
 		return err
 	}
-	p.noteShared(shared)
+	noteShared(p, shared)
 	for _, note := range settings.Notes() {
-		p.notef("%s", note)
+		p.Notef("%s", note)
 	}
-	p.warnSandbox(missing)
+	warnSandbox(p, missing)
 	if len(settings.Checks) == 0 {
-		p.warnf("no checks are configured: only the critic and the auditor review the work before it is merged")
+		p.Warnf("no checks are configured: only the critic and the auditor review the work before it is merged")
 	}
 	if r.project.Repo != nil {
-		p.notef("working in %s, on branch %s", r.project.Repo.Root, r.project.Repo.Base)
+		p.Notef("working in %s, on branch %s", r.project.Repo.Root, r.project.Repo.Base)
 	}
 	if create {
-		if _, err := box.Init(ctx, dir, p.actor(""), p.boxOptions()); err != nil {
+		if _, err := box.Init(ctx, dir, p.ActorOf(""), p.BoxOptions()); err != nil {
 			return err
 		}
-		p.notef("created a box in %s", dir)
+		p.Notef("created a box in %s", dir)
 	}
 	r.dir = dir
 	return nil
 }
 
 // warnSandbox warns of what the system cannot enforce.
-func (p *program) warnSandbox(missing []string) {
+func warnSandbox(p *cli.Program, missing []string) {
 	if len(missing) > 0 {
-		p.warnf("the sandbox is incomplete: %s; signalbox sandbox explain says what remains open", strings.Join(missing, "; "))
+		p.Warnf("the sandbox is incomplete: %s; signalbox sandbox explain says what remains open", strings.Join(missing, "; "))
 	}
 }
 
 // run loads the plan and runs it.
-func (r *run) run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (r *run) run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	o := p.boxOptions()
+	o := p.BoxOptions()
 	o.Host = true
 	o.Load = func(context.Context, string) (*config.Config, error) { return r.settings, nil }
 	b, err := box.Open(ctx, r.dir, o)
 	if err != nil {
-		return explainOpening(ctx, err)
+		return cli.ExplainOpening(ctx, err)
 	}
 	defer b.Close()
 	from := b.Engine.Tail().Seq
-	load := crew.LoadOptions{Actor: p.actor(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
+	load := crew.LoadOptions{Actor: p.ActorOf(""), Shared: r.project.Repo == nil, Replace: r.replace, Finished: r.finished}
 	load.Source, load.ID = crew.Identify(r.plan, r.name, r.root)
 	change, err := crew.Load(ctx, b, r.plan, r.text, load)
-	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && isTerminal(p.stdin) && r.name != "-" {
-		if load.Finished, err = p.askFinished(r.name); err == nil {
+	if errors.Is(err, rules.ErrPlanFinished) && !r.flags.JSON && cli.IsTerminal(p.Stdin) && r.name != "-" {
+		if load.Finished, err = askFinished(p, r.name); err == nil {
 			change, err = crew.Load(ctx, b, r.plan, r.text, load)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	p.printPlanChange(b, change)
+	printPlanChange(p, b, change)
 	if !r.flags.JSON { // printPlanChange has shown these events
 		from = b.Engine.Tail().Seq
 	}
-	return p.work(ctx, stop, b, job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON, Plain: r.flags.Plain, From: from}, r.options, r.background})
+	return work(ctx, p, stop, b, job{r.project, progress.Options{Title: r.plan.Name, JSON: r.flags.JSON, Plain: r.flags.Plain, From: from}, r.options, r.background})
 }
 
 // askFinished asks what to do with a finished plan that now has other tasks.
-func (p *program) askFinished(file string) (rules.FinishedPlan, error) {
-	fmt.Fprintf(p.stderr, "%s was finished, and now has other tasks.\n  n  run them as a new plan\n  s  it is the same plan: run only what was not completed\nAny other key stops here. [n/s] ", printable(file))
-	line, err := bufio.NewReader(p.stdin).ReadString('\n')
+func askFinished(p *cli.Program, file string) (rules.FinishedPlan, error) {
+	fmt.Fprintf(p.Stderr, "%s was finished, and now has other tasks.\n  n  run them as a new plan\n  s  it is the same plan: run only what was not completed\nAny other key stops here. [n/s] ", cli.Printable(file))
+	line, err := bufio.NewReader(p.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "n":
 		return rules.FinishedRenew, nil
@@ -255,12 +256,12 @@ func (p *program) askFinished(file string) (rules.FinishedPlan, error) {
 }
 
 // printPlanChange prints what is different in a changed plan, and how to name the tasks of a new one if others have the same ids.
-func (p *program) printPlanChange(b *box.Box, c rules.PlanChange) {
+func printPlanChange(p *cli.Program, b *box.Box, c rules.PlanChange) {
 	if c.New {
 		var shared string
 		b.Engine.View(func(s *rules.State) { shared = sharedName(s, c.ID) })
 		if shared != "" {
-			p.notef("plan %s is new in this box, and there is another %s; write %s/%s for the one of this plan", c.ID, shared, c.ID, shared)
+			p.Notef("plan %s is new in this box, and there is another %s; write %s/%s for the one of this plan", c.ID, shared, c.ID, shared)
 		}
 		c.Added = nil // everything
 	}
@@ -269,7 +270,7 @@ func (p *program) printPlanChange(b *box.Box, c rules.PlanChange) {
 		ids  []string
 	}{{"added", c.Added}, {"changed", c.Changed}, {"removed", c.Removed}, {"changed after it was completed, and not run again", c.Stale}} {
 		if len(part.ids) > 0 {
-			p.notef("the plan has changed: %s: %s", part.what, strings.Join(part.ids, ", "))
+			p.Notef("the plan has changed: %s: %s", part.what, strings.Join(part.ids, ", "))
 		}
 	}
 }
@@ -300,28 +301,28 @@ type job struct {
 }
 
 // newDisplay returns the display of a run. From then on standard error goes through it, so call it before anything else uses the box.
-func (p *program) newDisplay(b *box.Box, o progress.Options) progress.Display {
-	o.Out, o.Stderr, o.Getenv = text.NewEscaper(p.answer()), progress.NewDeferredWriter(p.stderr), p.getenv
-	if isTerminal(p.stdout) {
-		o.Terminal = p.stdout
+func newDisplay(p *cli.Program, b *box.Box, o progress.Options) progress.Display {
+	o.Out, o.Stderr, o.Getenv = text.NewEscaper(p.Answer()), progress.NewDeferredWriter(p.Stderr), p.Getenv
+	if cli.IsTerminal(p.Stdout) {
+		o.Terminal = p.Stdout
 	}
-	if isTerminal(p.stdin) {
-		o.Keys = p.stdin
+	if cli.IsTerminal(p.Stdin) {
+		o.Keys = p.Stdin
 	}
-	p.stderr = o.Stderr
+	p.Stderr = o.Stderr
 	return progress.New(b, o)
 }
 
 // work runs a crew on a box, shows what it does, and signs the ledger. It calls stop when a further interrupt should kill the program. While the ledger is
 // away from a cluster, it only runs the node of this machine.
-func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
+func work(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *box.Box, j job) error {
 	for {
-		stderr := p.stderr
-		err := p.workHere(ctx, stop, b, j)
+		stderr := p.Stderr
+		err := workHere(ctx, p, stop, b, j)
 		if !errors.Is(err, rules.ErrMoved) {
 			return err
 		}
-		p.stderr = stderr
+		p.Stderr = stderr
 		if err := b.Resume(ctx, err); err != nil {
 			return err
 		}
@@ -330,13 +331,15 @@ func (p *program) work(ctx context.Context, stop context.CancelFunc, b *box.Box,
 }
 
 // workHere is work until the ledger is moved away.
-func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.Box, j job) error {
-	j.display.Stopping, j.display.Actor, j.display.Root = ctx.Done(), p.actor(""), j.project.Root
-	view := p.newDisplay(b, j.display)
-	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.boxOptions().Log, p.actor("")
-	j.crew.MCP = p.serveAgent
-	j.crew.ExitSignals = transcript.ExitEnabled(p.getenv(signalbox.ExitFlag))
-	reports, err := p.newReports(b, j.project)
+func workHere(ctx context.Context, p *cli.Program, stop context.CancelFunc, b *box.Box, j job) error {
+	j.display.Stopping, j.display.Actor, j.display.Root = ctx.Done(), p.ActorOf(""), j.project.Root
+	view := newDisplay(p, b, j.display)
+	j.crew.Live, j.crew.Log, j.crew.Actor = view.Live, p.BoxOptions().Log, p.ActorOf("")
+	j.crew.MCP = func(ctx context.Context, b *box.Box, agent crew.AgentSession, conn io.ReadWriter) error {
+		return serveAgent(ctx, p, b, agent, conn)
+	}
+	j.crew.ExitSignals = transcript.ExitEnabled(p.Getenv(signalbox.ExitFlag))
+	reports, err := newReports(p, b, j.project)
 	if err != nil {
 		return err
 	}
@@ -354,7 +357,7 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer hide() // a panic must not leave the terminal as a screen needs it
-	background.Go(func() { crew.Sign(showing, b, p.boxOptions().Log) })
+	background.Go(func() { crew.Sign(showing, b, p.BoxOptions().Log) })
 	var broken error // why the work can no longer be shown
 	background.Go(func() {
 		err := view.Show(showing)
@@ -364,8 +367,8 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 		case errors.Is(err, rules.ErrMoved): // which the crew notices itself
 			return
 		case errors.Is(err, progress.ErrInterrupted):
-			p.noteStopping(b)
-		case !errors.Is(err, errReaderClosed): // which is like an interrupt
+			noteStopping(p, b)
+		case !errors.Is(err, cli.ErrReaderClosed): // which is like an interrupt
 			broken = err
 		}
 		end()
@@ -376,7 +379,7 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 	}
 	defer context.AfterFunc(working, func() {
 		if ctx.Err() != nil {
-			p.noteStopping(b)
+			noteStopping(p, b)
 			return
 		}
 		stop() // the user ended it on the screen
@@ -385,14 +388,14 @@ func (p *program) workHere(ctx context.Context, stop context.CancelFunc, b *box.
 	outcome, err := c.Run(working)
 	hide()
 	background.Wait()
-	p.warnUndelivered(reports.undelivered)
+	warnUndelivered(p, reports.undelivered)
 	if broken != nil {
 		return broken
 	}
 	if err != nil && working.Err() == nil {
 		return err
 	}
-	p.showOutcome(b, j.display.JSON, outcome, started, working.Err() != nil)
+	showOutcome(p, b, j.display.JSON, outcome, started, working.Err() != nil)
 	return outcomeError(outcome, working.Err() != nil)
 }
 
@@ -404,13 +407,13 @@ type reports struct {
 	undelivered   []notify.Failure
 }
 
-func (p *program) newReports(b *box.Box, project crew.Project) (r *reports, err error) {
-	name, log := filepath.Base(project.Root), p.boxOptions().Log
-	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.getenv, Environ: process.Environ(), Log: log})}
-	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: p.build().Version, Getenv: p.getenv, Log: log}); err != nil {
+func newReports(p *cli.Program, b *box.Box, project crew.Project) (r *reports, err error) {
+	name, log := filepath.Base(project.Root), p.BoxOptions().Log
+	r = &reports{notifications: notify.New(b, notify.Options{Project: name, Getenv: p.Getenv, Environ: process.Environ(), Log: log})}
+	if r.tracer, err = traces.New(b, traces.Options{Project: name, Version: p.Build().Version, Getenv: p.Getenv, Log: log}); err != nil {
 		return nil, err
 	}
-	r.publisher, err = publish.New(b, publish.Options{Getenv: p.getenv, Log: log})
+	r.publisher, err = publish.New(b, publish.Options{Getenv: p.Getenv, Log: log})
 	return r, err
 }
 
@@ -424,31 +427,31 @@ func (r *reports) start(ctx context.Context, background *sync.WaitGroup, c *crew
 }
 
 // showOutcome prints how the work ended.
-func (p *program) showOutcome(b *box.Box, asJSON bool, outcome crew.Outcome, started time.Time, interrupted bool) {
+func showOutcome(p *cli.Program, b *box.Box, asJSON bool, outcome crew.Outcome, started time.Time, interrupted bool) {
 	if asJSON {
-		progress.OutcomeJSON(p.out, b, outcome, interrupted)
+		progress.OutcomeJSON(p.Out, b, outcome, interrupted)
 		return
 	}
-	width := widthOf(p.stdout)
-	if width == 0 && isTerminal(p.stdout) {
-		width = unknownWidth
+	width := cli.WidthOf(p.Stdout)
+	if width == 0 && cli.IsTerminal(p.Stdout) {
+		width = cli.UnknownWidth
 	}
-	progress.Outcome(p.out, b, outcome, started, width) // run reports a write error
+	progress.Outcome(p.Out, b, outcome, started, width) // Main reports a write error
 }
 
 // noteStopping says what happens between an interrupt and the end.
-func (p *program) noteStopping(b *box.Box) {
-	p.notef("stopping: agents have %s to end; their work is kept", b.Config.Grace)
+func noteStopping(p *cli.Program, b *box.Box) {
+	p.Notef("stopping: agents have %s to end; their work is kept", b.Config.Grace)
 }
 
 // warnUndelivered warns of notifications that could not be delivered.
-func (p *program) warnUndelivered(failures []notify.Failure) {
+func warnUndelivered(p *cli.Program, failures []notify.Failure) {
 	for _, f := range failures {
 		why := "there was no time"
 		if f.Err != nil {
 			why = f.Err.Error()
 		}
-		p.warnf("%s could not be delivered to %s (%s); the next run or worker tries again", text.Count(f.Messages, "notification"), f.Target, why)
+		p.Warnf("%s could not be delivered to %s (%s); the next run or worker tries again", text.Count(f.Messages, "notification"), f.Target, why)
 	}
 }
 
@@ -482,11 +485,11 @@ func outcomeError(o crew.Outcome, interrupted bool) error {
 }
 
 // noteShared tells the user which version of the team's configuration counts, if that is not obvious.
-func (p *program) noteShared(shared *team.Shared) {
+func noteShared(p *cli.Program, shared *team.Shared) {
 	if note := shared.ModifiedNote(); note != "" {
-		p.warnf("%s", note)
+		p.Warnf("%s", note)
 	}
 	if shared.Files != nil && shared.Commit == "" {
-		p.notef("%s is used as it is, because there is no commit yet", shared.Name())
+		p.Notef("%s is used as it is, because there is no commit yet", shared.Name())
 	}
 }

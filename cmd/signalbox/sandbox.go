@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
@@ -30,7 +31,7 @@ Examples:
 }
 
 type sandboxExplainCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool   `name:"json" help:"Print one JSON object."`
 	Kind string `arg:"" optional:"" name:"agent" help:"An agent of the configuration, check, or setup. Default: all agents, checks and setup commands that are used."`
 	Name string `arg:"" optional:"" name:"check" help:"After check or setup: the name of a check or a setup command."`
@@ -52,16 +53,16 @@ type explained struct {
 	Programs []contain.Explanation `json:"programs"`
 }
 
-func (c *sandboxExplainCommand) Run(p *program) error {
-	dir, err := p.findBox(c.boxFlag)
+func (c *sandboxExplainCommand) Run(p *cli.Program) error {
+	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err
 	}
-	settings, _, err := loadSettings(context.Background(), p.projectRoot(c.boxFlag, dir), dir)
+	settings, _, err := cli.LoadSettings(context.Background(), p.ProjectRoot(c.BoxFlag, dir), dir)
 	if err != nil {
 		return err
 	}
-	root, err := filepath.Abs(p.projectRoot(c.boxFlag, dir))
+	root, err := filepath.Abs(p.ProjectRoot(c.BoxFlag, dir))
 	if err != nil {
 		return err
 	}
@@ -80,13 +81,13 @@ func (c *sandboxExplainCommand) Run(p *program) error {
 		return err
 	}
 	if c.JSON {
-		return p.printJSON(answer, "")
+		return p.PrintJSON(answer, "")
 	}
 	for i, e := range contain.GroupChecks(answer.Programs) {
 		if i > 0 {
-			fmt.Fprintln(p.out)
+			fmt.Fprintln(p.Out)
 		}
-		if _, err := fmt.Fprint(p.out, e.Text()); err != nil {
+		if _, err := fmt.Fprint(p.Out, e.Text()); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/transcript"
 )
 
@@ -47,11 +48,11 @@ Examples:
     tail -f agent.log | signalbox scan --format plain`
 }
 
-func (c *scanCommand) Run(p *program) error {
+func (c *scanCommand) Run(p *cli.Program) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	in, err := p.open(c.File)
+	in, err := p.Open(c.File)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (c *scanCommand) check() error {
 }
 
 // list prints signals as they arrive.
-func (c *scanCommand) list(p *program, in io.Reader) error {
+func (c *scanCommand) list(p *cli.Program, in io.Reader) error {
 	printed, refused := 0, 0
 	scanner, err := c.scan(in, func(signals []signalbox.Signal) error {
 		for i := range signals {
@@ -104,24 +105,24 @@ func (c *scanCommand) list(p *program, in io.Reader) error {
 				continue
 			}
 			printed++
-			if err := p.printJSON(sig, ""); err != nil {
+			if err := p.PrintJSON(sig, ""); err != nil {
 				return err
 			}
 		}
-		return p.out.Flush()
+		return p.Out.Flush()
 	})
 	if err != nil {
 		return err
 	}
 	if printed == 0 && refused > 0 {
-		p.notef("no signal counts; use --all to see the refused ones (%d)", refused)
+		p.Notef("no signal counts; use --all to see the refused ones (%d)", refused)
 	}
-	p.printReport(scanner.Report())
+	printReport(p, scanner.Report())
 	return nil
 }
 
 // resolve prints the result of the whole turn.
-func (c *scanCommand) resolve(p *program, in io.Reader) error {
+func (c *scanCommand) resolve(p *cli.Program, in io.Reader) error {
 	var turn []signalbox.Signal
 	scanner, err := c.scan(in, func(signals []signalbox.Signal) error {
 		turn = append(turn, signals...)
@@ -141,13 +142,13 @@ func (c *scanCommand) resolve(p *program, in io.Reader) error {
 	if err := c.printResult(p, result, scanner); err != nil {
 		return err
 	}
-	p.printReport(scanner.Report())
+	printReport(p, scanner.Report())
 	return nil
 }
 
-func (c *scanCommand) resolveSeed(p *program, in io.Reader) error {
+func (c *scanCommand) resolveSeed(p *cli.Program, in io.Reader) error {
 	if c.Role != nil || c.Work != nil || c.Key != nil {
-		p.notef("--policy seed ignores --role, --work and --key")
+		p.Notef("--policy seed ignores --role, --work and --key")
 	}
 	var read bytes.Buffer
 	if c.RawOutput {
@@ -165,9 +166,9 @@ func (c *scanCommand) resolveSeed(p *program, in io.Reader) error {
 }
 
 // printResult prints the result of a turn, with the output that it is the result of if that is wanted.
-func (c *scanCommand) printResult(p *program, result signalbox.Signal, scanner *transcript.Scanner) error {
+func (c *scanCommand) printResult(p *cli.Program, result signalbox.Signal, scanner *transcript.Scanner) error {
 	if !c.RawOutput {
-		return p.printJSON(&result, "")
+		return p.PrintJSON(&result, "")
 	}
 	var fields bytes.Buffer
 	enc := json.NewEncoder(&fields)
@@ -176,7 +177,7 @@ func (c *scanCommand) printResult(p *program, result signalbox.Signal, scanner *
 		return err
 	}
 	joined := bytes.Replace(fields.Bytes(), []byte("}\n"), []byte(`,"raw_output":`), 1)
-	return p.printJSON(json.RawMessage(append(joined, '}')), "")
+	return p.PrintJSON(json.RawMessage(append(joined, '}')), "")
 }
 
 // adviceSize is how much of the end of a turn without a valid signal is searched for what the agent should send.
@@ -185,7 +186,7 @@ const adviceSize = 4 << 10
 // scan scans the input to its end, and calls take with signals as they become certain.
 func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), Excerpt: adviceSize, RawOutput: c.RawOutput})
-	buf := make([]byte, readSize)
+	buf := make([]byte, cli.ReadSize)
 	for {
 		n, readErr := in.Read(buf)
 		if err := take(scanner.Push(buf[:n])); err != nil {
@@ -201,15 +202,15 @@ func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*
 }
 
 // printReport prints on standard error what is wrong with the stream.
-func (p *program) printReport(r signalbox.StreamReport) {
+func printReport(p *cli.Program, r signalbox.StreamReport) {
 	if r.Mixed != "" {
-		p.warnf("%s; signals of success do not count", r.Mixed)
+		p.Warnf("%s; signals of success do not count", r.Mixed)
 	}
 	if r.Dropped > 0 {
-		p.warnf("%d signals were dropped; only the first %d of a stream are kept", r.Dropped, transcript.MaxSignals)
+		p.Warnf("%d signals were dropped; only the first %d of a stream are kept", r.Dropped, transcript.MaxSignals)
 	}
 	if r.Failed {
-		p.notef("the agent's stream reports a failure: %s", cmp.Or(r.Error, "no reason given"))
+		p.Notef("the agent's stream reports a failure: %s", cmp.Or(r.Error, "no reason given"))
 	}
 }
 
@@ -221,7 +222,7 @@ func oneOf[T ~string](flag string, got T, allowed []T) error {
 	return &signalbox.Error{
 		Code: signalbox.CodeUsage,
 		Err:  fmt.Errorf("unknown %s %q", flag, got),
-		Hint: fmt.Sprintf("--%s is one of: %s", flag, commaList(allowed)),
+		Hint: fmt.Sprintf("--%s is one of: %s", flag, cli.CommaList(allowed)),
 	}
 }
 

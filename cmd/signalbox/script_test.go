@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // patientMain is main, but it gives the machine more time than a person who pressed Tab.
 func patientMain() {
 	p := newProgram()
-	p.completionLimit = time.Minute
+	p.CompletionLimit = time.Minute
 	os.Exit(execute(p))
 }
 

@@ -1,8 +1,12 @@
 package main
 
+import (
+	"signalbox/internal/cli"
+)
+
 type serveCommand struct {
-	boxFlag
-	Listen nonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1, and without a port 7700; port 0 means any free port."`
+	cli.BoxFlag
+	Listen cli.NonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1, and without a port 7700; port 0 means any free port."`
 	webFlags
 }
 
@@ -22,9 +26,9 @@ Examples:
     curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:7700/api/v1/status`
 }
 
-func (c *serveCommand) Run(p *program) error {
-	if err := p.operatorOnly("serve"); err != nil {
+func (c *serveCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("serve"); err != nil {
 		return err
 	}
-	return p.serveBox(c.boxFlag, string(c.Listen), c.webFlags)
+	return serveBox(p, c.BoxFlag, string(c.Listen), c.webFlags)
 }

@@ -55,7 +55,7 @@ func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop f
 	found := make(chan []string, 1)
 	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+), and the API at \S+/api/v1\n`), found: found}
 	p, _, _ := b.program(append([]string{"serve"}, args...)...)
-	p.stderr = notes
+	p.Stderr = notes
 	ended := make(chan int, 1)
 	go func() { ended <- execute(p) }()
 	select {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 )
 
 type statusCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
@@ -26,16 +27,16 @@ Examples:
     watch -n 5 signalbox status`
 }
 
-func (c *statusCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+func (c *statusCommand) Run(p *cli.Program) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		st, err := inspect.ReadStatus(ctx, b, time.Now())
 		if err != nil {
 			return err
 		}
 		if c.JSON {
-			return p.printJSON(st, "")
+			return p.PrintJSON(st, "")
 		}
-		o := p.renderOptions()
-		return render.Status(p.styled(p.colors(p.stdout)), st, o)
+		o := p.RenderOptions()
+		return render.Status(p.Styled(p.Colors(p.Stdout)), st, o)
 	})
 }

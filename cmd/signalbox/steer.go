@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
@@ -13,22 +14,22 @@ import (
 
 // steerFlags are the flags and arguments of the commands that give words to agents.
 type steerFlags struct {
-	boxFlag
-	answerFlag
-	Task  string   `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
-	Text  *string  `arg:"" optional:"" help:"The text, or - to read it from standard input. On a terminal, your editor opens without it."`
-	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	cli.BoxFlag
+	cli.AnswerFlag
+	Task  string       `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
+	Text  *string      `arg:"" optional:"" help:"The text, or - to read it from standard input. On a terminal, your editor opens without it."`
+	Actor cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 // order asks for the text and gives the order. decide returns the order as a command of the rules.
-func (f *steerFlags) order(p *program, name, what string, decide func(id, text string) rules.Command, do func(context.Context, *box.Box, rules.Command) error) error {
-	if err := p.operatorOnly(name); err != nil {
+func (f *steerFlags) order(p *cli.Program, name, what string, decide func(id, text string) rules.Command, do func(context.Context, *box.Box, rules.Command) error) error {
+	if err := p.OperatorOnly(name); err != nil {
 		return err
 	}
-	text, err := p.requireText(f.Text, wantedText{name: what, missing: what + " is missing", usage: fmt.Sprintf("signalbox %s %s TEXT", name, f.Task),
-		about: func() (about string, err error) {
-			err = p.withReadOnlyBox(f.boxFlag, func(ctx context.Context, b *box.Box) error {
-				about, err = describeForEditor(ctx, b, f.Task, p.projectRoot(f.boxFlag, b.Dir), func(id string) rules.Command { return decide(id, "text") })
+	text, err := p.RequireText(f.Text, cli.WantedText{Name: what, Missing: what + " is missing", Usage: fmt.Sprintf("signalbox %s %s TEXT", name, f.Task),
+		About: func() (about string, err error) {
+			err = p.WithReadOnlyBox(f.BoxFlag, func(ctx context.Context, b *box.Box) error {
+				about, err = describeForEditor(ctx, b, f.Task, p.ProjectRoot(f.BoxFlag, b.Dir), func(id string) rules.Command { return decide(id, "text") })
 				return err
 			})
 			return about, err
@@ -37,8 +38,8 @@ func (f *steerFlags) order(p *program, name, what string, decide func(id, text s
 		return err
 	}
 	ctx := context.Background()
-	return p.withBox(ctx, f.boxFlag, func(b *box.Box) error {
-		id, err := findWork(b, f.Task)
+	return p.WithBox(ctx, f.BoxFlag, func(b *box.Box) error {
+		id, err := cli.FindWork(b, f.Task)
 		if err != nil {
 			return err
 		}
@@ -48,7 +49,7 @@ func (f *steerFlags) order(p *program, name, what string, decide func(id, text s
 
 // describeForEditor returns what is known about a task. It fails if the order would be refused.
 func describeForEditor(ctx context.Context, b *box.Box, task, root string, order func(id string) rules.Command) (string, error) {
-	id, err := findWork(b, task)
+	id, err := cli.FindWork(b, task)
 	if err != nil {
 		return "", err
 	}
@@ -60,14 +61,14 @@ func describeForEditor(ctx context.Context, b *box.Box, task, root string, order
 }
 
 // print prints the answer to an order.
-func (f *steerFlags) print(ctx context.Context, p *program, b *box.Box, order rules.OrderKind, a rules.Answer, done string) error {
-	then := p.sequelOf(ctx, b)
+func (f *steerFlags) print(ctx context.Context, p *cli.Program, b *box.Box, order rules.OrderKind, a rules.Answer, done string) error {
+	then := sequelOf(ctx, p, b)
 	if f.JSON {
-		return p.printJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
+		return p.PrintJSON(ordered{Order: order, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
 	}
-	fmt.Fprintf(p.out, "%s: %s%s\n", f.Task, done, render.StillWaits(f.Task, a))
+	fmt.Fprintf(p.Out, "%s: %s%s\n", f.Task, done, render.StillWaits(f.Task, a))
 	then.note(p)
-	return nil // run reports a write error
+	return nil // Main reports a write error
 }
 
 // The orders that give words to agents, as JSON answers name them.
@@ -78,9 +79,9 @@ const (
 )
 
 // rework sends the task back.
-func (f *steerFlags) rework(p *program, order rules.OrderKind, what string) error {
+func (f *steerFlags) rework(p *cli.Program, order rules.OrderKind, what string) error {
 	decide := func(id, text string) rules.Command {
-		return rules.Rework{Work: id, Text: text, Actor: p.actor(f.Actor), Reject: order == orderReject}
+		return rules.Rework{Work: id, Text: text, Actor: p.ActorOf(f.Actor), Reject: order == orderReject}
 	}
 	return f.order(p, string(order), what, decide, func(ctx context.Context, b *box.Box, c rules.Command) error {
 		a, err := crew.Rework(ctx, b, c.(rules.Rework))
@@ -105,7 +106,7 @@ Examples:
     signalbox reject T3`
 }
 
-func (c *rejectCommand) Run(p *program) error { return c.rework(p, orderReject, "the reason") }
+func (c *rejectCommand) Run(p *cli.Program) error { return c.rework(p, orderReject, "the reason") }
 
 type reworkCommand struct{ steerFlags }
 
@@ -121,7 +122,7 @@ Examples:
     signalbox rework T3`
 }
 
-func (c *reworkCommand) Run(p *program) error {
+func (c *reworkCommand) Run(p *cli.Program) error {
 	return c.rework(p, orderRework, "what you want")
 }
 
@@ -138,8 +139,10 @@ Examples:
     signalbox tell T3 - < notes.txt`
 }
 
-func (c *tellCommand) Run(p *program) error {
-	decide := func(id, text string) rules.Command { return rules.Tell{Work: id, Text: text, Actor: p.actor(c.Actor)} }
+func (c *tellCommand) Run(p *cli.Program) error {
+	decide := func(id, text string) rules.Command {
+		return rules.Tell{Work: id, Text: text, Actor: p.ActorOf(c.Actor)}
+	}
 	return c.order(p, string(orderTell), "the message", decide, func(ctx context.Context, b *box.Box, command rules.Command) error {
 		a, err := crew.Tell(ctx, b, command.(rules.Tell))
 		if err != nil {

@@ -4,11 +4,12 @@ import (
 	"bufio"
 	"io"
 
+	"signalbox/internal/cli"
 	"signalbox/transcript"
 )
 
 type stripCommand struct {
-	rawFlag
+	cli.RawFlag
 	File *string `arg:"" optional:"" help:"The file with the reply. Default: standard input, like -."`
 }
 
@@ -21,15 +22,15 @@ Examples:
     model-client | signalbox strip`
 }
 
-func (c *stripCommand) Run(p *program) error {
-	in, err := p.open(c.File)
+func (c *stripCommand) Run(p *cli.Program) error {
+	in, err := p.Open(c.File)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	out := p.exact(c.rawFlag)
+	out := p.Exact(c.RawFlag)
 	strip := transcript.NewStripStream(out)
-	buf := make([]byte, readSize)
+	buf := make([]byte, cli.ReadSize)
 	for {
 		n, readErr := in.Read(buf)
 		if _, err := strip.Write(buf[:n]); err != nil {
@@ -48,8 +49,8 @@ func (c *stripCommand) Run(p *program) error {
 }
 
 // finish ends the text. On a terminal it also ends the last line, so that the shell prompt starts on a new line.
-func (c *stripCommand) finish(p *program, strip *transcript.StripStream, out *bufio.Writer) error {
-	if err := strip.Close(); err != nil || !isTerminal(p.stdout) {
+func (c *stripCommand) finish(p *cli.Program, strip *transcript.StripStream, out *bufio.Writer) error {
+	if err := strip.Close(); err != nil || !cli.IsTerminal(p.Stdout) {
 		return err
 	}
 	return out.WriteByte('\n')

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/serve/access"
 )
@@ -42,7 +43,7 @@ Examples:
 }
 
 type tokenCreateCommand struct {
-	boxFlag
+	cli.BoxFlag
 	Name    string   `arg:"" help:"A name for the token, which is its actor on the ledger."`
 	Scope   string   `required:"" help:"What it allows: read, answer, operate, or session:ID."`
 	Expires lifetime `placeholder:"D" default:"2160h" help:"How long it is valid, such as 720h, or never: until you revoke it. Default: 2160h, which is 90 days."`
@@ -78,10 +79,10 @@ Examples:
 }
 
 type tokenLinkCommand struct {
-	boxFlag
-	Scope   string   `default:"operate" help:"What the browser may do: read, answer or operate."`
-	Address nonEmpty `placeholder:"URL" help:"The address of the server, as the browser reaches it. Default: that of the server that serves the box on this machine."`
-	QR      bool     `name:"qr" help:"Also print it as a QR code, for the camera of a phone."`
+	cli.BoxFlag
+	Scope   string       `default:"operate" help:"What the browser may do: read, answer or operate."`
+	Address cli.NonEmpty `placeholder:"URL" help:"The address of the server, as the browser reaches it. Default: that of the server that serves the box on this machine."`
+	QR      bool         `name:"qr" help:"Also print it as a QR code, for the camera of a phone."`
 }
 
 func (tokenLinkCommand) Help() string {
@@ -93,8 +94,8 @@ Examples:
     signalbox token link --qr --scope answer --address https://192.168.1.20:7700`
 }
 
-func (c *tokenLinkCommand) Run(p *program) error {
-	store, err := p.tokens(c.boxFlag)
+func (c *tokenLinkCommand) Run(p *cli.Program) error {
+	store, err := tokens(p, c.BoxFlag)
 	if err != nil {
 		return err
 	}
@@ -110,24 +111,24 @@ func (c *tokenLinkCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	if _, err = fmt.Fprintln(p.out, link); err != nil || !c.QR {
+	if _, err = fmt.Fprintln(p.Out, link); err != nil || !c.QR {
 		return err
 	}
-	colors := p.colors(p.stdout)
+	colors := p.Colors(p.Stdout)
 	lines, err := qrLines(link, colors)
 	if err != nil {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the link does not fit into a QR code: %w", err), Hint: "use a shorter --address"}
 	}
-	_, err = fmt.Fprintln(p.styled(colors), strings.Join(lines, "\n"))
+	_, err = fmt.Fprintln(p.Styled(colors), strings.Join(lines, "\n"))
 	return err
 }
 
 // address returns the address of the server without the slash at its end.
-func (c *tokenLinkCommand) address(p *program) (address string, err error) {
+func (c *tokenLinkCommand) address(p *cli.Program) (address string, err error) {
 	if c.Address != "" {
 		return strings.TrimSuffix(string(c.Address), "/"), nil
 	}
-	err = p.withLedger(c.boxFlag, func(ctx context.Context, l *box.Ledger) error {
+	err = p.WithLedger(c.BoxFlag, func(ctx context.Context, l *box.Ledger) error {
 		name, err := access.NewStore(l.Dir).LoginHost(ctx)
 		if err != nil {
 			return err
@@ -139,7 +140,7 @@ func (c *tokenLinkCommand) address(p *program) (address string, err error) {
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
-			p.notef("no server serves the box; start it with signalbox serve")
+			p.Notef("no server serves the box; start it with signalbox serve")
 		}
 		return err
 	})
@@ -165,8 +166,8 @@ func viewToken(t access.Token) tokenView {
 	return v
 }
 
-func (c *tokenCreateCommand) Run(p *program) error {
-	store, err := p.tokens(c.boxFlag)
+func (c *tokenCreateCommand) Run(p *cli.Program) error {
+	store, err := tokens(p, c.BoxFlag)
 	if err != nil {
 		return err
 	}
@@ -185,18 +186,18 @@ func (c *tokenCreateCommand) Run(p *program) error {
 	if c.JSON {
 		v := viewToken(t)
 		v.Token = secret
-		return p.printJSON(v, "")
+		return p.PrintJSON(v, "")
 	}
-	_, err = fmt.Fprintln(p.out, secret)
+	_, err = fmt.Fprintln(p.Out, secret)
 	return err
 }
 
 // tokens returns the tokens of the box, which only an operator may change.
-func (p *program) tokens(f boxFlag) (*access.Store, error) {
-	if err := p.operatorOnly("manage tokens"); err != nil {
+func tokens(p *cli.Program, f cli.BoxFlag) (*access.Store, error) {
+	if err := p.OperatorOnly("manage tokens"); err != nil {
 		return nil, err
 	}
-	dir, err := p.findBox(f)
+	dir, err := p.FindBox(f)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +205,7 @@ func (p *program) tokens(f boxFlag) (*access.Store, error) {
 }
 
 type tokenListCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool `name:"json" help:"Print a JSON array."`
 }
 
@@ -217,8 +218,8 @@ Examples:
     signalbox token list --json`
 }
 
-func (c *tokenListCommand) Run(p *program) error {
-	store, err := p.tokens(c.boxFlag)
+func (c *tokenListCommand) Run(p *cli.Program) error {
+	store, err := tokens(p, c.BoxFlag)
 	if err != nil {
 		return err
 	}
@@ -231,13 +232,13 @@ func (c *tokenListCommand) Run(p *program) error {
 		for _, t := range tokens {
 			views = append(views, viewToken(t))
 		}
-		return p.printJSON(views, "")
+		return p.PrintJSON(views, "")
 	}
 	if len(tokens) == 0 {
-		p.notef("there are no tokens; signalbox token create makes one")
+		p.Notef("there are no tokens; signalbox token create makes one")
 		return nil
 	}
-	w := tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(p.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tKIND\tSCOPE\tCREATED\tEXPIRES")
 	for _, t := range tokens {
 		expires := never
@@ -253,7 +254,7 @@ func (c *tokenListCommand) Run(p *program) error {
 }
 
 type tokenRevokeCommand struct {
-	boxFlag
+	cli.BoxFlag
 	Name string `arg:"" help:"The name of the token."`
 }
 
@@ -265,14 +266,14 @@ Examples:
     signalbox token revoke phone`
 }
 
-func (c *tokenRevokeCommand) Run(p *program) error {
-	store, err := p.tokens(c.boxFlag)
+func (c *tokenRevokeCommand) Run(p *cli.Program) error {
+	store, err := tokens(p, c.BoxFlag)
 	if err != nil {
 		return err
 	}
 	if err := store.Revoke(context.Background(), c.Name); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "revoked %s\n", c.Name)
+	_, err = fmt.Fprintf(p.Out, "revoked %s\n", c.Name)
 	return err
 }

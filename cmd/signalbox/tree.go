@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/oracle"
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
@@ -43,9 +44,9 @@ Examples:
 func treeOptions() *luatree.Options { return &luatree.Options{Functions: oracle.Functions()} }
 
 // loadTree loads a tree. It prints the faults of the tree; the error summarizes them.
-func (p *program) loadTree(ctx context.Context, name string, source []byte) (*luatree.File, error) {
+func loadTree(ctx context.Context, p *cli.Program, name string, source []byte) (*luatree.File, error) {
 	file, err := luatree.Load(ctx, name, source, treeOptions())
-	return file, p.treeError(name, err)
+	return file, treeError(p, name, err)
 }
 
 // refuseJournal returns an error if the file that should be a tree is a journal.
@@ -57,16 +58,16 @@ func refuseJournal(name string) error {
 		Hint: "name the tree, and the journal with --journal; only tree replay and tree render take a journal"}
 }
 
-func (p *program) readTree(ctx context.Context, name string) (*luatree.File, error) {
-	source, err := p.readAll(&name, maxTree)
+func readTree(ctx context.Context, p *cli.Program, name string) (*luatree.File, error) {
+	source, err := p.ReadAll(&name, maxTree)
 	if err != nil {
 		return nil, err
 	}
-	return p.loadTree(ctx, name, source)
+	return loadTree(ctx, p, name, source)
 }
 
 // treeError prints the faults of a tree if there are several, and returns an error that summarizes them.
-func (p *program) treeError(name string, err error) error {
+func treeError(p *cli.Program, name string, err error) error {
 	faults := tree.Faults(err)
 	switch {
 	case err == nil:
@@ -80,9 +81,9 @@ func (p *program) treeError(name string, err error) error {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: faults[0], Hint: faults[0].Hint}
 	}
 	for _, f := range faults {
-		p.say("signalbox", f.Error())
+		p.Say("signalbox", f.Error())
 		if f.Hint != "" {
-			p.say("hint", f.Hint)
+			p.Say("hint", f.Hint)
 		}
 	}
 	return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("%s has %d faults", name, len(faults)),
@@ -121,11 +122,11 @@ type treeFault struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-func (c *treeCheckCommand) Run(p *program) error {
+func (c *treeCheckCommand) Run(p *cli.Program) error {
 	if err := refuseJournal(c.File); err != nil {
 		return err
 	}
-	source, err := p.readAll(&c.File, maxTree)
+	source, err := p.ReadAll(&c.File, maxTree)
 	if err != nil {
 		return err
 	}
@@ -138,20 +139,20 @@ func (c *treeCheckCommand) Run(p *program) error {
 		answer.describe(file.Tree())
 	}
 	if c.JSON {
-		return errors.Join(p.printJSON(answer, ""), p.treeError(c.File, err))
+		return errors.Join(p.PrintJSON(answer, ""), treeError(p, c.File, err))
 	}
 	if err != nil {
-		return p.treeError(c.File, err)
+		return treeError(p, c.File, err)
 	}
-	_, err = fmt.Fprintln(p.out, answer.summary())
-	p.printWarnings(file.Tree())
+	_, err = fmt.Fprintln(p.Out, answer.summary())
+	printWarnings(p, file.Tree())
 	return err
 }
 
-func (p *program) printWarnings(t *tree.Tree) {
+func printWarnings(p *cli.Program, t *tree.Tree) {
 	for _, w := range t.Warnings() {
-		p.warnf("%v", w)
-		p.say("hint", w.Hint)
+		p.Warnf("%v", w)
+		p.Say("hint", w.Hint)
 	}
 }
 
@@ -203,9 +204,9 @@ Examples:
     signalbox tree render --tick 1 turn.journal`
 }
 
-func (c *treeRenderCommand) Run(p *program) error {
+func (c *treeRenderCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
-	opts := &draw.Options{ASCII: c.ASCII, Color: c.Format == "text" && p.colors(p.stdout)}
+	opts := &draw.Options{ASCII: c.ASCII, Color: c.Format == "text" && p.Colors(p.Stdout)}
 	var t *tree.Tree
 	if runner.IsJournal(c.File) {
 		r, err := replay(ctx, c.File, c.Tick, nil)
@@ -218,7 +219,7 @@ func (c *treeRenderCommand) Run(p *program) error {
 		if c.Tick != 0 {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--tick is for the journal of a run"), Hint: "name the journal, not the tree"}
 		}
-		file, err := p.readTree(ctx, c.File)
+		file, err := readTree(ctx, p, c.File)
 		if err != nil {
 			return err
 		}
@@ -232,7 +233,7 @@ func (c *treeRenderCommand) Run(p *program) error {
 	case "svg":
 		picture = draw.SVG
 	}
-	_, err := io.WriteString(p.styled(opts.Color), picture(t, opts))
+	_, err := io.WriteString(p.Styled(opts.Color), picture(t, opts))
 	return err
 }
 

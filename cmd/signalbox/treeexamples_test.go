@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/tree"
 )
 
@@ -22,7 +23,7 @@ func TestTreeExamples(t *testing.T) {
 		if strings.HasSuffix(example, "_test.lua") {
 			continue
 		}
-		file, err := (&program{}).readTree(t.Context(), example)
+		file, err := readTree(t.Context(), &cli.Program{}, example)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/text"
 	"signalbox/internal/tree"
 	"signalbox/internal/tree/draw"
@@ -28,15 +29,15 @@ Examples:
     signalbox tree replay --steps turn.journal`
 }
 
-func (c *treeReplayCommand) Run(p *program) error {
-	p.quiet = c.JSON
+func (c *treeReplayCommand) Run(p *cli.Program) error {
+	p.Quiet = c.JSON
 	r, err := replay(context.Background(), c.Journal, 0, func(run *tree.Run) error {
 		switch {
 		case c.JSON:
-			p.printTick(run)
+			printTick(p, run)
 		case c.Steps:
 			for _, line := range report.Lines(run) {
-				fmt.Fprintln(p.out, line)
+				fmt.Fprintln(p.Out, line)
 			}
 		}
 		return nil
@@ -46,11 +47,11 @@ func (c *treeReplayCommand) Run(p *program) error {
 	}
 	defer r.close()
 	if c.JSON {
-		return p.printJSON(report.NewEnd(r.run, r.journal.Ending), "")
+		return p.PrintJSON(report.NewEnd(r.run, r.journal.Ending), "")
 	}
-	colors := p.colors(p.stdout)
-	fmt.Fprint(p.styled(colors), draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: colors}))
-	_, err = fmt.Fprintf(p.out, "replayed %s of run %s: all statuses as recorded; %s\n", text.Count(r.run.Ticks(), "tick"), r.run.ID(), endingText(r.journal))
+	colors := p.Colors(p.Stdout)
+	fmt.Fprint(p.Styled(colors), draw.Text(r.run.Tree(), &draw.Options{Views: r.run.Views(), Color: colors}))
+	_, err = fmt.Fprintf(p.Out, "replayed %s of run %s: all statuses as recorded; %s\n", text.Count(r.run.Ticks(), "tick"), r.run.ID(), endingText(r.journal))
 	return err
 }
 

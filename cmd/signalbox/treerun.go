@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/process"
@@ -32,7 +33,7 @@ import (
 const maxReplies = 16 << 20
 
 type treeRunCommand struct {
-	boxFlag
+	cli.BoxFlag
 	File     string            `arg:"" help:"The tree."`
 	Journal  string            `placeholder:"FILE" help:"Write a journal, or resume the run in it."`
 	Set      map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"Set a key of the blackboard. The value is JSON if it parses as JSON, and text otherwise. Can be repeated."`
@@ -61,8 +62,8 @@ Examples:
     signalbox tree run assistant.lua --model 'claude -p' --set 'question="What is new?"'`
 }
 
-func (c *treeRunCommand) Run(p *program) error {
-	if err := p.operatorOnly("run a tree"); err != nil {
+func (c *treeRunCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("run a tree"); err != nil {
 		return err
 	}
 	if c.Runs != 1 && c.Journal != "" {
@@ -71,8 +72,8 @@ func (c *treeRunCommand) Run(p *program) error {
 	if err := refuseJournal(c.File); err != nil {
 		return err
 	}
-	p.quiet = c.JSON
-	ctx, stop := untilInterrupted()
+	p.Quiet = c.JSON
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	programs, end, err := c.contain(p)
 	if err != nil {
@@ -83,7 +84,7 @@ func (c *treeRunCommand) Run(p *program) error {
 	if err != nil {
 		return err
 	}
-	return p.withTreeBox(ctx, c, func(b *box.Box) error {
+	return withTreeBox(ctx, p, c, func(b *box.Box) error {
 		journal, err := c.readJournal()
 		switch {
 		case err != nil:
@@ -113,17 +114,17 @@ func (c *treeRunCommand) readJournal() (*runner.Journal, error) {
 }
 
 // withTreeBox opens the box to record signals in. The box is nil if there is none and none was named.
-func (p *program) withTreeBox(ctx context.Context, c *treeRunCommand, do func(*box.Box) error) error {
-	_, err := p.findBox(c.boxFlag)
-	named := c.Box != "" || p.getenv(boxVariable) != ""
+func withTreeBox(ctx context.Context, p *cli.Program, c *treeRunCommand, do func(*box.Box) error) error {
+	_, err := p.FindBox(c.BoxFlag)
+	named := c.Box != "" || p.Getenv(cli.BoxVariable) != ""
 	if c.NoLedger || !named && signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return do(nil)
 	}
-	return p.withBox(ctx, c.boxFlag, do)
+	return p.WithBox(ctx, c.BoxFlag, do)
 }
 
 // contain returns what runs the tools: in a sandbox, in which they can change this folder. end removes their temporary files.
-func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), err error) {
+func (c *treeRunCommand) contain(p *cli.Program) (tools command.Runner, end func(), err error) {
 	end = func() {}
 	if len(c.Tool) == 0 {
 		return tools, end, nil
@@ -132,8 +133,8 @@ func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), 
 		return tools, end, err
 	}
 	site := contain.Site{Host: contain.ThisHost(), Config: config.Default()}
-	if dir, err := p.findBox(c.boxFlag); err == nil {
-		if site.Config, _, err = p.runSettings(context.Background(), c.boxFlag, p.projectRoot(c.boxFlag, dir), dir); err != nil {
+	if dir, err := p.FindBox(c.BoxFlag); err == nil {
+		if site.Config, _, err = p.RunSettings(context.Background(), c.BoxFlag, p.ProjectRoot(c.BoxFlag, dir), dir); err != nil {
 			return tools, end, err
 		}
 		if site.Box, err = filepath.Abs(dir); err != nil {
@@ -158,7 +159,7 @@ func (c *treeRunCommand) contain(p *program) (tools command.Runner, end func(), 
 
 // services returns the tools and the model that the flags define. The model is a program of the user that needs the user's login, so it
 // is not in a sandbox.
-func (c *treeRunCommand) services(p *program, tools command.Runner) (*tree.Registry, error) {
+func (c *treeRunCommand) services(p *cli.Program, tools command.Runner) (*tree.Registry, error) {
 	services := &tree.Registry{}
 	for name, line := range c.Tool {
 		services.Add(tree.Tool, name, tools.Tool(name, line))
@@ -167,7 +168,7 @@ func (c *treeRunCommand) services(p *program, tools command.Runner) (*tree.Regis
 	case c.Model != "":
 		services.Add(tree.LLMCall, "", command.Runner{}.Model(c.Model))
 	case c.Replies != "":
-		text, err := p.readAll(&c.Replies, maxReplies)
+		text, err := p.ReadAll(&c.Replies, maxReplies)
 		if err != nil {
 			return nil, err
 		}
@@ -190,7 +191,7 @@ func (c *treeRunCommand) inputs() map[string]any {
 }
 
 // resume continues the run of a journal with the tree and the inputs in the journal.
-func (c *treeRunCommand) resume(ctx context.Context, p *program, b *box.Box, services *tree.Registry, journal *runner.Journal) error {
+func (c *treeRunCommand) resume(ctx context.Context, p *cli.Program, b *box.Box, services *tree.Registry, journal *runner.Journal) error {
 	h := journal.Header
 	inputs, _, err := h.ReadInputs()
 	if err != nil {
@@ -200,7 +201,7 @@ func (c *treeRunCommand) resume(ctx context.Context, p *program, b *box.Box, ser
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("the run in %s started with other values than those of --set", c.Journal),
 			Hint: "leave out --set to resume that run, or use another journal"}
 	}
-	source, err := p.readAll(&c.File, maxTree)
+	source, err := p.ReadAll(&c.File, maxTree)
 	if err != nil {
 		return err
 	}
@@ -209,100 +210,100 @@ func (c *treeRunCommand) resume(ctx context.Context, p *program, b *box.Box, ser
 			return &signalbox.Error{Code: signalbox.CodeConflict, Err: fmt.Errorf("%s has a run of the tree '%s', but %s is the tree '%s'", c.Journal, h.Tree, c.File, now.Tree().Name()),
 				Hint: "use another journal"}
 		}
-		p.warnf("%s was changed; the run continues with the tree that it started with", c.File)
+		p.Warnf("%s was changed; the run continues with the tree that it started with", c.File)
 	}
-	file, err := p.loadTree(ctx, h.File, []byte(h.Source))
+	file, err := loadTree(ctx, p, h.File, []byte(h.Source))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	if journal.Ended() {
-		p.notef("run %s has ended and is not repeated; to run the tree again, use another journal", h.Run)
+		p.Notef("run %s has ended and is not repeated; to run the tree again, use another journal", h.Run)
 	} else {
-		p.notef("resuming run %s", h.Run)
+		p.Notef("resuming run %s", h.Run)
 	}
 	_, err = c.run(ctx, p, b, file, tree.RunOptions{ID: h.Run, Services: services})
 	return err
 }
 
 // runAll runs the tree c.Runs times and reloads its file before each run. It returns the error of the last run.
-func (c *treeRunCommand) runAll(ctx context.Context, p *program, b *box.Box, services *tree.Registry) error {
+func (c *treeRunCommand) runAll(ctx context.Context, p *cli.Program, b *box.Box, services *tree.Registry) error {
 	source, err := luatree.Open(ctx, c.File, treeOptions())
 	if errors.Is(err, os.ErrNotExist) {
 		return &signalbox.Error{Code: signalbox.CodeNotFound, Err: fmt.Errorf("%s: no such file", c.File), Hint: "check the path"}
 	}
 	if err != nil {
-		return p.treeError(c.File, err)
+		return treeError(p, c.File, err)
 	}
 	var globals map[string]any
 	for n := 1; ; n++ {
 		file, reloaded, err := source.Next(ctx)
 		switch {
 		case err != nil:
-			p.warnf("the changed tree cannot be used, so the previous one is: %v", err)
+			p.Warnf("the changed tree cannot be used, so the previous one is: %v", err)
 		case reloaded:
-			p.notef("%s was reloaded", c.File)
+			p.Notef("%s was reloaded", c.File)
 		}
 		run, err := c.run(ctx, p, b, file, tree.RunOptions{ID: box.NewID("T"), Services: services, Inputs: c.inputs(), Globals: globals})
 		if run == nil || ctx.Err() != nil || n == c.Runs {
 			return err
 		}
 		if err != nil {
-			p.warnf("run %d: %v", n, err)
+			p.Warnf("run %d: %v", n, err)
 		}
 		globals = run.Board().Globals()
 	}
 }
 
 // run runs the tree once. It returns no run if the run could not be started.
-func (c *treeRunCommand) run(ctx context.Context, p *program, b *box.Box, file *luatree.File, o tree.RunOptions) (*tree.Run, error) {
+func (c *treeRunCommand) run(ctx context.Context, p *cli.Program, b *box.Box, file *luatree.File, o tree.RunOptions) (*tree.Run, error) {
 	o.Observe = true
 	c.noteUnusedTools(p, file.Tree())
-	p.printWarnings(file.Tree())
+	printWarnings(p, file.Tree())
 	opts := &runner.Options{Run: o, Journal: c.Journal, File: file.Name, Source: string(file.Source), MaxTicks: c.MaxTicks, Watchdog: c.Watchdog}
 	hide := c.show(p, opts)
 	if b != nil {
 		if c.Journal != "" {
 			if err := treeruns.Note(b.Dir, o.ID, c.Journal); err != nil {
-				p.warnf("the dashboard cannot show the run: %v", err)
+				p.Warnf("the dashboard cannot show the run: %v", err)
 			}
 		}
 		opts.Emitted = func(ctx context.Context, run *tree.Run, e tree.Emit) error {
-			return turnlog.Record(ctx, b.Engine, run, e, p.actor(""))
+			return turnlog.Record(ctx, b.Engine, run, e, p.ActorOf(""))
 		}
 	}
 	run, err := runner.Do(ctx, file.Tree(), opts)
 	hide()
 	if run == nil {
-		return nil, p.treeError(file.Name, journalError(startError(err)))
+		return nil, treeError(p, file.Name, journalError(startError(err)))
 	}
 	outcome := c.outcome(ctx, run, err)
 	if c.JSON {
-		return run, errors.Join(p.printJSON(report.NewEnd(run, stopped(ctx, err)), ""), outcome)
+		return run, errors.Join(p.PrintJSON(report.NewEnd(run, stopped(ctx, err)), ""), outcome)
 	}
-	colors := p.colors(p.stdout)
-	fmt.Fprint(p.styled(colors), draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: colors}))
-	fmt.Fprintf(p.out, "%s after %s\n", run.Status(), text.Count(run.Ticks(), "tick"))
+	colors := p.Colors(p.Stdout)
+	fmt.Fprint(p.Styled(colors), draw.Text(run.Tree(), &draw.Options{Views: run.Views(), Color: colors}))
+	fmt.Fprintf(p.Out, "%s after %s\n", run.Status(), text.Count(run.Ticks(), "tick"))
 	for _, line := range report.Blackboard(run) {
-		fmt.Fprintf(p.out, "  %s\n", line)
+		fmt.Fprintf(p.Out, "  %s\n", line)
 	}
 	return run, outcome
 }
 
 // show makes a run show its ticks: as JSON objects, as a picture on a terminal, or as lines on standard error.
-func (c *treeRunCommand) show(p *program, opts *runner.Options) (hide func()) {
+func (c *treeRunCommand) show(p *cli.Program, opts *runner.Options) (hide func()) {
 	switch {
 	case c.JSON:
-		opts.Ticked = p.printTick
-	case isTerminal(p.stdout) && p.getenv("TERM") != "dumb":
-		picture := progress.NewPicture(p.stdout)
-		opts.Opened = func(run *tree.Run) { picture.Show(report.Picture(run, p.getenv("NO_COLOR") == "")) }
+		opts.Ticked = func(run *tree.Run) { printTick(p, run) }
+	case cli.IsTerminal(p.Stdout) && p.Getenv("TERM") != "dumb":
+		picture := progress.NewPicture(p.Stdout)
+		opts.Opened = func(run *tree.Run) { picture.Show(report.Picture(run, p.Getenv("NO_COLOR") == "")) }
 		opts.Ticked = opts.Opened
 		return picture.Close
 	default:
 		opts.Ticked = func(run *tree.Run) {
 			for _, line := range report.Lines(run) {
-				fmt.Fprintln(p.stderr, line)
+				fmt.Fprintln(p.Stderr, line)
 			}
 		}
 	}
@@ -310,17 +311,17 @@ func (c *treeRunCommand) show(p *program, opts *runner.Options) (hide func()) {
 }
 
 // printTick prints the last tick of a run as a JSON object. A write error is reported at the end of the command.
-func (p *program) printTick(run *tree.Run) {
-	p.printJSON(report.LastTick(run), "")
-	p.out.Flush()
+func printTick(p *cli.Program, run *tree.Run) {
+	p.PrintJSON(report.LastTick(run), "")
+	p.Out.Flush()
 }
 
 // noteUnusedTools prints a note for each --tool that the tree does not call. Its name may be misspelled.
-func (c *treeRunCommand) noteUnusedTools(p *program, t *tree.Tree) {
+func (c *treeRunCommand) noteUnusedTools(p *cli.Program, t *tree.Tree) {
 	called := t.Tools()
 	for _, name := range slices.Sorted(maps.Keys(c.Tool)) {
 		if !slices.Contains(called, name) {
-			p.notef("the tree calls no tool '%s'", name)
+			p.Notef("the tree calls no tool '%s'", name)
 		}
 	}
 }

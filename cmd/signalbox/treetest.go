@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/tree/luatree"
 )
 
@@ -34,19 +35,19 @@ type testedTree struct {
 	Message string `json:"message,omitempty"`
 }
 
-func (c *treeTestCommand) Run(p *program) error {
-	p.quiet = c.JSON
+func (c *treeTestCommand) Run(p *cli.Program) error {
+	p.Quiet = c.JSON
 	files, err := testFiles(c.Files)
 	if err != nil {
 		return err
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	tests, failed := 0, 0
 	for _, file := range files {
 		report, err := luatree.Test(ctx, file, treeOptions())
 		if err != nil {
-			return p.treeError(file, err)
+			return treeError(p, file, err)
 		}
 		tests, failed = tests+len(report.Tests), failed+report.Failed()
 		if err := c.print(p, report); err != nil {
@@ -56,28 +57,28 @@ func (c *treeTestCommand) Run(p *program) error {
 	if failed > 0 {
 		return fmt.Errorf("%d of %d tests failed", failed, tests)
 	}
-	p.notef("%d tests passed", tests)
+	p.Notef("%d tests passed", tests)
 	return nil
 }
 
-func (c *treeTestCommand) print(p *program, report *luatree.Report) error {
+func (c *treeTestCommand) print(p *cli.Program, report *luatree.Report) error {
 	took := time.Duration(0)
 	for _, test := range report.Tests {
 		took += test.Duration
 		if c.JSON {
-			if err := p.printJSON(testedTree{test.File, test.Line, test.Name, test.OK, test.Ticks, test.Msg}, ""); err != nil {
+			if err := p.PrintJSON(testedTree{test.File, test.Line, test.Name, test.OK, test.Ticks, test.Msg}, ""); err != nil {
 				return err
 			}
 		} else if !test.OK {
-			fmt.Fprintf(p.out, "FAIL  %s\n      %s:%d: %s\n", printable(test.Name), printable(test.File), test.Line, printable(test.Msg))
+			fmt.Fprintf(p.Out, "FAIL  %s\n      %s:%d: %s\n", cli.Printable(test.Name), cli.Printable(test.File), test.Line, cli.Printable(test.Msg))
 		} else {
-			fmt.Fprintf(p.out, "ok    %s\n", printable(test.Name))
+			fmt.Fprintf(p.Out, "ok    %s\n", cli.Printable(test.Name))
 		}
 	}
 	if !c.JSON {
-		fmt.Fprintf(p.out, "%s: %d of %d passed, %s\n", printable(report.File), len(report.Tests)-report.Failed(), len(report.Tests), took.Round(time.Millisecond))
+		fmt.Fprintf(p.Out, "%s: %d of %d passed, %s\n", cli.Printable(report.File), len(report.Tests)-report.Failed(), len(report.Tests), took.Round(time.Millisecond))
 	}
-	return p.out.Flush()
+	return p.Out.Flush()
 }
 
 // testFiles returns the files that the arguments name, and the tests in the folders that they name.
@@ -86,7 +87,7 @@ func testFiles(args []string) ([]string, error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
-			return nil, openError(arg, err)
+			return nil, cli.OpenError(arg, err)
 		}
 		if !info.IsDir() {
 			files = append(files, arg)

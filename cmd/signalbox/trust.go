@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/team"
 )
 
 type trustCommand struct {
-	boxFlag
-	Show   bool     `help:"Only show what needs trust, with its digest." xor:"act"`
-	Revoke bool     `help:"Trust it no longer." xor:"act"`
-	Yes    bool     `help:"Trust it without asking." xor:"act"`
-	Digest nonEmpty `placeholder:"D" help:"Trust it only if this is its digest: the version that you have reviewed."`
-	JSON   bool     `name:"json" help:"Print one JSON object. Without --yes and --revoke, only show."`
+	cli.BoxFlag
+	Show   bool         `help:"Only show what needs trust, with its digest." xor:"act"`
+	Revoke bool         `help:"Trust it no longer." xor:"act"`
+	Yes    bool         `help:"Trust it without asking." xor:"act"`
+	Digest cli.NonEmpty `placeholder:"D" help:"Trust it only if this is its digest: the version that you have reviewed."`
+	JSON   bool         `name:"json" help:"Print one JSON object. Without --yes and --revoke, only show."`
 }
 
 func (trustCommand) Help() string {
@@ -63,8 +64,8 @@ type review struct {
 	answer           trust
 }
 
-func (c *trustCommand) Run(p *program) error {
-	if err := p.operatorOnly("decide what is trusted"); err != nil {
+func (c *trustCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("decide what is trusted"); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -95,39 +96,39 @@ func (c *trustCommand) Run(p *program) error {
 			return err
 		}
 		if !c.JSON {
-			_, err := fmt.Fprintln(p.out, "trusted")
+			_, err := fmt.Fprintln(p.Out, "trusted")
 			return err
 		}
 	}
 	if c.JSON {
-		return p.printJSON(r.answer, "")
+		return p.PrintJSON(r.answer, "")
 	}
 	return nil
 }
 
 // begin finds the box and reads the team's configuration.
-func (c *trustCommand) begin(ctx context.Context, p *program) (*review, error) {
-	found, err := p.findBox(c.boxFlag)
-	p.boxNamed = false // naming a box to look at it is not enough to connect to its journal
+func (c *trustCommand) begin(ctx context.Context, p *cli.Program) (*review, error) {
+	found, err := p.FindBox(c.BoxFlag)
+	p.BoxNamed = false // naming a box to look at it is not enough to connect to its journal
 	r := &review{found: found, dir: found}
-	if signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.getenv(boxVariable) == "" {
+	if signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.Getenv(cli.BoxVariable) == "" {
 		r.dir, err = filepath.Abs(box.FolderName)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.root = p.projectRoot(c.boxFlag, r.dir)
+	r.root = p.ProjectRoot(c.BoxFlag, r.dir)
 	r.shared, err = team.Read(ctx, r.root, r.found)
 	return r, err
 }
 
 // compute finds out what is trusted, and what needs trust.
-func (r *review) compute(ctx context.Context, p *program) (err error) {
+func (r *review) compute(ctx context.Context, p *cli.Program) (err error) {
 	if r.known, err = (team.Store{}).Find(r.shared.Root, r.dir); err != nil {
 		return err
 	}
 	knowsPlaces := team.Store{}.KnowsPlaces(r.dir)
-	r.foreign = !knowsPlaces || r.shared.LooseBox && !p.ownsBox(ctx, r.dir)
+	r.foreign = !knowsPlaces || r.shared.LooseBox && !p.OwnsBox(ctx, r.dir)
 	r.places, r.noPlaces = team.FindPlaces(r.dir)
 	shared, trusted := r.shared, r.shared.Trusted(r.known)
 	r.answer = trust{Root: shared.Root, Commit: shared.Commit, Files: shared.Names(), Needed: shared.Files != nil && !shared.Harmless || r.foreign || !trusted, Trusted: trusted}
@@ -143,7 +144,7 @@ func (r *review) compute(ctx context.Context, p *program) (err error) {
 }
 
 // record records that the user trusts what was shown, and creates the box if there is none.
-func (r *review) record(ctx context.Context, p *program) error {
+func (r *review) record(ctx context.Context, p *cli.Program) error {
 	again, err := team.Read(ctx, r.root, r.found)
 	if err != nil {
 		return err
@@ -152,10 +153,10 @@ func (r *review) record(ctx context.Context, p *program) error {
 		return &signalbox.Error{Code: signalbox.CodeConflict, Err: errors.New("the configuration has changed since it was shown, so nothing was recorded"), Hint: "review it again: signalbox trust --show"}
 	}
 	if r.found == "" {
-		if _, err := box.Init(ctx, r.dir, p.actor(""), p.boxOptions()); err != nil {
+		if _, err := box.Init(ctx, r.dir, p.ActorOf(""), p.BoxOptions()); err != nil {
 			return err
 		}
-		p.notef("created a box in %s", r.dir)
+		p.Notef("created a box in %s", r.dir)
 	}
 	err = (team.Store{}).Add(r.shared, r.dir, time.Now())
 	if err == nil && r.foreign {
@@ -169,59 +170,59 @@ func (r *review) record(ctx context.Context, p *program) error {
 }
 
 // describe prints what would be trusted.
-func (c *trustCommand) describe(p *program, r *review) error {
+func (c *trustCommand) describe(p *cli.Program, r *review) error {
 	shared, known := r.shared, r.known
 	if note := shared.ModifiedNote(); note != "" {
-		p.warnf("%s", note)
+		p.Warnf("%s", note)
 	}
-	name := printable(shared.Name())
+	name := cli.Printable(shared.Name())
 	switch {
 	case shared.Files == nil && !shared.Trusted(known):
-		fmt.Fprintf(p.out, "%s is gone since you trusted it on %s. If you agree, these settings no longer count:\n\n%s\n", name, known.Time.Local().Format("2006-01-02"), shared.Describe(known))
+		fmt.Fprintf(p.Out, "%s is gone since you trusted it on %s. If you agree, these settings no longer count:\n\n%s\n", name, known.Time.Local().Format("2006-01-02"), shared.Describe(known))
 	case shared.Files == nil:
-		fmt.Fprintf(p.out, "there is no configuration of a team in %s\n", printable(shared.Root))
+		fmt.Fprintf(p.Out, "there is no configuration of a team in %s\n", cli.Printable(shared.Root))
 	case shared.Harmless && shared.Trusted(known):
-		fmt.Fprintf(p.out, "%s needs no trust: it cannot run anything\n", name)
+		fmt.Fprintf(p.Out, "%s needs no trust: it cannot run anything\n", name)
 	case r.answer.Trusted && !c.Show:
-		fmt.Fprintf(p.out, "%s is trusted\n", name)
+		fmt.Fprintf(p.Out, "%s is trusted\n", name)
 	default:
 		if r.answer.Trusted {
-			fmt.Fprintf(p.out, "%s is trusted\n\n", name)
+			fmt.Fprintf(p.Out, "%s is trusted\n\n", name)
 			known = nil // show all of it
 		} else if known != nil && known.Files != nil {
-			fmt.Fprintf(p.out, "%s has changed since you trusted it on %s\n\n", name, known.Time.Local().Format("2006-01-02"))
+			fmt.Fprintf(p.Out, "%s has changed since you trusted it on %s\n\n", name, known.Time.Local().Format("2006-01-02"))
 		} else {
-			fmt.Fprintf(p.out, "%s is not trusted yet\n\n", name)
+			fmt.Fprintf(p.Out, "%s is not trusted yet\n\n", name)
 			known = nil
 		}
-		fmt.Fprintf(p.out, "%s\n", shared.Describe(known))
+		fmt.Fprintf(p.Out, "%s\n", shared.Describe(known))
 	}
 	if r.foreign {
 		changed := ""
 		if !(team.Store{}).KnowsPlaces(r.dir) {
 			changed = ", or its journal was changed"
 		}
-		fmt.Fprintf(p.out, "\nThe box %s was not created on this machine%s. Its own configuration:\n%s\n", printable(r.dir), changed, team.DescribeSettings(shared.OwnText, nil))
+		fmt.Fprintf(p.Out, "\nThe box %s was not created on this machine%s. Its own configuration:\n%s\n", cli.Printable(r.dir), changed, team.DescribeSettings(shared.OwnText, nil))
 	}
 	if r.answer.Needed {
-		fmt.Fprintf(p.out, "digest: %s\n", r.answer.Digest)
+		fmt.Fprintf(p.Out, "digest: %s\n", r.answer.Digest)
 	}
-	return p.out.Flush()
+	return p.Out.Flush()
 }
 
 // decide asks the user, unless --yes is set.
-func (c *trustCommand) decide(p *program) error {
+func (c *trustCommand) decide(p *cli.Program) error {
 	if c.Yes {
 		return nil
 	}
-	yes, err := p.confirm("Trust it, so that signalbox may run this on your machine?", "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest")
+	yes, err := p.Confirm("Trust it, so that signalbox may run this on your machine?", "review it with signalbox trust --show, and then run signalbox trust --yes --digest with its digest")
 	if err == nil && !yes {
 		err = &signalbox.Error{Code: signalbox.CodeFailed, Err: errors.New("it is not trusted, and nothing was changed")}
 	}
 	return err
 }
 
-func (c *trustCommand) revoke(p *program, shared *team.Shared, dir string) error {
+func (c *trustCommand) revoke(p *cli.Program, shared *team.Shared, dir string) error {
 	if c.Digest != "" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--revoke cannot be combined with --digest"), Hint: "leave out --digest"}
 	}
@@ -235,12 +236,12 @@ func (c *trustCommand) revoke(p *program, shared *team.Shared, dir string) error
 	}
 	removed = removed || connected
 	if c.JSON {
-		return p.printJSON(trust{Root: shared.Root, Needed: shared.Files != nil && !shared.Harmless}, "")
+		return p.PrintJSON(trust{Root: shared.Root, Needed: shared.Files != nil && !shared.Harmless}, "")
 	}
 	text := "no longer trusted"
 	if !removed {
 		text = "it was not trusted"
 	}
-	_, err = fmt.Fprintln(p.out, text)
+	_, err = fmt.Fprintln(p.Out, text)
 	return err
 }

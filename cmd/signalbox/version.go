@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+
+	"signalbox/internal/cli"
 )
 
 type versionCommand struct {
@@ -17,15 +19,15 @@ Examples:
     signalbox version --json`
 }
 
-func (c *versionCommand) Run(p *program) error {
-	b := p.build()
+func (c *versionCommand) Run(p *cli.Program) error {
+	b := p.Build()
 	if c.JSON {
-		return p.printJSON(b, "")
+		return p.PrintJSON(b, "")
 	}
 	modified := ""
 	if b.Modified {
 		modified = ", modified"
 	}
-	_, err := fmt.Fprintf(p.out, "signalbox %s\ncommit %s%s\n%s %s\n", b.Version, b.Commit, modified, b.Go, b.Platform)
+	_, err := fmt.Fprintf(p.Out, "signalbox %s\ncommit %s%s\n%s %s\n", b.Version, b.Commit, modified, b.Go, b.Platform)
 	return err
 }

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"sync"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/run/progress"
 )
 
 type watchCommand struct {
-	boxFlag
+	cli.BoxFlag
 	runFlags
 }
 
@@ -25,11 +26,11 @@ Examples:
     signalbox watch --json | jq -c 'select(.type == "QuestionAsked")'`
 }
 
-func (c *watchCommand) Run(p *program) error {
-	ctx, stop := untilInterrupted()
+func (c *watchCommand) Run(p *cli.Program) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	return withOpened(ctx, p, c.boxFlag, box.OpenReadOnly, p.readOptions(c.boxFlag), func(b *box.Box) error {
-		view := p.newDisplay(b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true, Root: p.projectRoot(c.boxFlag, b.Dir), From: b.Engine.Tail().Seq})
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.ReadOptions(c.BoxFlag), func(b *box.Box) error {
+		view := newDisplay(p, b, progress.Options{JSON: c.JSON, Plain: c.Plain, Watch: true, Root: p.ProjectRoot(c.BoxFlag, b.Dir), From: b.Engine.Tail().Seq})
 		var following sync.WaitGroup
 		defer following.Wait()
 		defer stop()

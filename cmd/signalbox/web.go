@@ -16,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -40,27 +41,27 @@ const defaultPort = "7700"
 type webFlags struct {
 	AnonymousRead bool `name:"anonymous-read" help:"Let everyone on this machine read the box without a login: other users, and agents too. Only on the loopback, and without --host."`
 
-	Hosts   []string `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated; the link to log in has the first one."`
-	TLSCert nonEmpty `name:"tls-cert" placeholder:"FILE" help:"The certificate, with its chain, in PEM. Default: a self-signed one if other machines can reach the server."`
-	TLSKey  nonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
+	Hosts   []string     `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated; the link to log in has the first one."`
+	TLSCert cli.NonEmpty `name:"tls-cert" placeholder:"FILE" help:"The certificate, with its chain, in PEM. Default: a self-signed one if other machines can reach the server."`
+	TLSKey  cli.NonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
 }
 
 // serveBox serves the box that the user named on an address, until an interrupt. If the ledger moves away, it waits until it is back.
-func (p *program) serveBox(named boxFlag, listen string, flags webFlags) error {
-	ctx, stop := untilInterrupted()
+func serveBox(p *cli.Program, named cli.BoxFlag, listen string, flags webFlags) error {
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
-	dir, err := p.findBox(named)
+	dir, err := p.FindBox(named)
 	if err != nil {
 		return err
 	}
-	f := boxFlag{Box: nonEmpty(dir)}
-	b, err := p.openHosted(ctx, f)
+	f := cli.BoxFlag{Box: cli.NonEmpty(dir)}
+	b, err := openHosted(ctx, p, f)
 	if err != nil {
 		return err
 	}
 	defer b.Close()
 	for address := listen; ; {
-		w, err := p.openWeb(ctx, b, address, p.projectRoot(named, dir), named, f, flags)
+		w, err := openWeb(ctx, p, b, address, p.ProjectRoot(named, dir), named, f, flags)
 		if err != nil && address != listen { // another program has taken the port meanwhile
 			address = listen
 			continue
@@ -69,7 +70,7 @@ func (p *program) serveBox(named boxFlag, listen string, flags webFlags) error {
 			return err
 		}
 		address = withPort(address, w.listener.Addr())
-		p.notef("press Ctrl-C to stop")
+		p.Notef("press Ctrl-C to stop")
 		err = errors.Join(w.server.Serve(ctx, w.listener), w.close())
 		if !errors.Is(err, rules.ErrMoved) {
 			return err
@@ -99,11 +100,11 @@ func withPort(address string, listened net.Addr) string {
 }
 
 // openHosted opens the box in the folder that f names, for a process that runs for long.
-func (p *program) openHosted(ctx context.Context, f boxFlag) (*box.Box, error) {
-	options := p.workOptions(f)
+func openHosted(ctx context.Context, p *cli.Program, f cli.BoxFlag) (*box.Box, error) {
+	options := p.WorkOptions(f)
 	options.Host = true
 	b, err := box.Open(ctx, string(f.Box), options)
-	return b, explainOpening(ctx, err)
+	return b, cli.ExplainOpening(ctx, err)
 }
 
 // web serves a box over HTTP.
@@ -114,8 +115,8 @@ type web struct {
 }
 
 // openWeb listens for the box of the project in the folder root, and prints where. The caller closes the box. named is how the user named the box; f has its folder.
-func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string, named, f boxFlag, flags webFlags) (w *web, err error) {
-	host, port, loopback, err := splitAddress(withDefaultPort(address))
+func openWeb(ctx context.Context, p *cli.Program, b *box.Box, address, root string, named, f cli.BoxFlag, flags webFlags) (w *web, err error) {
+	host, port, loopback, err := cli.SplitAddress(withDefaultPort(address))
 	if err == nil {
 		err = flags.check(loopback)
 	}
@@ -136,36 +137,36 @@ func (p *program) openWeb(ctx context.Context, b *box.Box, address, root string,
 	if !loopback {
 		hosts = append(slices.Clone(hosts), host)
 	}
-	mcp, closeMCP, err := p.configuredMCP(ctx, f, hosts)
+	mcp, closeMCP, err := configuredMCP(ctx, p, f, hosts)
 	if err != nil {
 		return nil, err
 	}
-	oracle := ask.New(b, ask.Options{Lookup: os.LookupEnv, Version: p.build().Version, Config: func(ctx context.Context) (*config.Config, error) {
-		c, _, err := p.runSettings(ctx, named, root, b.Dir)
+	oracle := ask.New(b, ask.Options{Lookup: os.LookupEnv, Version: p.Build().Version, Config: func(ctx context.Context) (*config.Config, error) {
+		c, _, err := p.RunSettings(ctx, named, root, b.Dir)
 		return c, err
 	}})
 	opened.close = func() error {
 		oracle.Close()
 		return closeMCP()
 	}
-	publisher, err := publish.New(b, publish.Options{Getenv: p.getenv, Log: p.log()})
+	publisher, err := publish.New(b, publish.Options{Getenv: p.Getenv, Log: p.Log()})
 	if err != nil {
 		return nil, err
 	}
 	opened.server, err = serve.New(b, serve.Options{
 		Publish: publisher.Run,
-		API: api.Options{Root: root, Version: p.build().Version, ExitFlag: p.getenv(signalbox.ExitFlag),
-			Portfolio: func() *portfolio.Desk { return p.desk(dataFlag{}, f) }},
+		API: api.Options{Root: root, Version: p.Build().Version, ExitFlag: p.Getenv(signalbox.ExitFlag),
+			Portfolio: func() *portfolio.Desk { return cli.Desk(p, cli.DataFlag{}, f) }},
 		Oracle:  oracle,
-		Project: projectName(root), Hosts: hosts, AnonymousReads: flags.AnonymousRead, TLS: secure, MCP: mcp, Log: p.log(),
+		Project: projectName(root), Hosts: hosts, AnonymousReads: flags.AnonymousRead, TLS: secure, MCP: mcp, Log: p.Log(),
 	})
 	if err != nil {
 		return nil, err
 	}
-	if opened.listener, err = listenOn(ctx, address, host, port); err != nil {
+	if opened.listener, err = cli.ListenOn(ctx, address, host, port); err != nil {
 		return nil, err
 	}
-	if err := p.announce(ctx, b, opened.listener.Addr(), host, flags, secure != nil); err != nil {
+	if err := announce(ctx, p, b, opened.listener.Addr(), host, flags, secure != nil); err != nil {
 		return nil, errors.Join(err, opened.listener.Close())
 	}
 	closeAll := opened.close
@@ -193,7 +194,7 @@ func (c *webFlags) check(loopback bool) error {
 
 // announce says where a box is served, and how to log in. host is the one that the server was told
 // to listen on.
-func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, host string,
+func announce(ctx context.Context, p *cli.Program, b *box.Box, listens net.Addr, host string,
 	flags webFlags, secure bool) error {
 	store := access.NewStore(b.Dir)
 	_, port, err := net.SplitHostPort(listens.String())
@@ -228,45 +229,45 @@ func (p *program) announce(ctx context.Context, b *box.Box, listens net.Addr, ho
 		return err
 	}
 	serves = scheme + serves
-	p.notef("serving the dashboard at %s, and the API at %s%s", serves, serves, api.Prefix)
+	p.Notef("serving the dashboard at %s, and the API at %s%s", serves, serves, api.Prefix)
 	if flags.AnonymousRead {
-		p.notef("everyone on this machine can read the box without a login")
+		p.Notef("everyone on this machine can read the box without a login")
 	}
-	return p.announceLogin(ctx, b, store, scheme+login)
+	return announceLogin(ctx, p, b, store, scheme+login)
 }
 
 // announceLogin prints a link to log in if standard error is a terminal. A link is a password: it
 // must not get into a file or a system log, which others can read.
-func (p *program) announceLogin(ctx context.Context, b *box.Box, store *access.Store,
+func announceLogin(ctx context.Context, p *cli.Program, b *box.Box, store *access.Store,
 	address string) error {
-	if p.quiet || !showsOnTerminal(p.stderr) {
-		p.notef("to log in, run this on a terminal: signalbox token link --box %s", b.Dir)
+	if p.Quiet || !showsOnTerminal(p.Stderr) {
+		p.Notef("to log in, run this on a terminal: signalbox token link --box %s", b.Dir)
 		return nil
 	}
 	link, err := newLink(ctx, store, address, access.Operate)
 	if err != nil {
 		return err
 	}
-	p.notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
+	p.Notef("to log in, open %s (it works once, for %s)", link, show.Duration(access.LinkLife))
 	return nil
 }
 
 // showsOnTerminal reports whether only the user of a terminal sees what is written to a stream.
-// isTerminal is not enough: the log of the kernel is a character device too.
+// IsTerminal is not enough: the log of the kernel is a character device too.
 func showsOnTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(f.Fd())
 }
 
 // serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
-func (p *program) serveBeside(address, root string, f boxFlag, flags webFlags) (stop func(), err error) {
+func serveBeside(p *cli.Program, address, root string, f cli.BoxFlag, flags webFlags) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	b, err := p.openHosted(ctx, f)
+	b, err := openHosted(ctx, p, f)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	w, err := p.openWeb(ctx, b, address, root, f, f, flags)
+	w, err := openWeb(ctx, p, b, address, root, f, f, flags)
 	if err != nil {
 		b.Close()
 		cancel()
@@ -277,7 +278,7 @@ func (p *program) serveBeside(address, root string, f boxFlag, flags webFlags) (
 	return func() {
 		cancel()
 		if err := errors.Join(<-ended, w.close(), b.Close()); err != nil {
-			p.warnf("the dashboard: %v", err)
+			p.Warnf("the dashboard: %v", err)
 		}
 	}, nil
 }
@@ -292,7 +293,7 @@ func projectName(root string) string {
 }
 
 // tls returns the configuration of TLS, nil on loopback unless a certificate is given.
-func (c *webFlags) tls(p *program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
+func (c *webFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--tls-cert and --tls-key belong together"), Hint: "give both, or neither"}
 	}
@@ -310,7 +311,7 @@ func (c *webFlags) tls(p *program, b *box.Box, host string, loopback bool) (*tls
 	if err != nil {
 		return nil, err
 	}
-	p.notef("the certificate is self-signed; its SHA-256 fingerprint is %s", certificate.Fingerprint(pair))
+	p.Notef("the certificate is self-signed; its SHA-256 fingerprint is %s", certificate.Fingerprint(pair))
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 

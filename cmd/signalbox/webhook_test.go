@@ -76,7 +76,7 @@ func TestAnswerDoesNotWaitForPublishing(t *testing.T) {
 	})
 	reader, stdout := io.Pipe()
 	p, _, stderr := b.program("work", "open", "t1", "--json")
-	p.stdout = stdout
+	p.Stdout = stdout
 	ended := make(chan int)
 	go func() { ended <- execute(p) }()
 	if line, err := bufio.NewReader(reader).ReadString('\n'); err != nil || !strings.Contains(line, `"work":"t1"`) {

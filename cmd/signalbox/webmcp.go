@@ -9,21 +9,22 @@ import (
 	"slices"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/serve/mcpserver"
 )
 
 // mcpClients returns the clients that the configuration of the box names, with their tokens. Without a box, and without HTTP, there are
 // none. It fails if the configuration may not be used; without HTTP, calls report what is wrong with it.
-func (p *program) mcpClients(ctx context.Context, f boxFlag, http bool) ([]mcpserver.Client, error) {
-	dir, err := p.findBox(f)
+func mcpClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) ([]mcpserver.Client, error) {
+	dir, err := p.FindBox(f)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	conf, err := p.workOptions(f).Load(ctx, dir)
+	conf, err := p.WorkOptions(f).Load(ctx, dir)
 	if !http && (err == nil || signalbox.CodeOf(err) == signalbox.CodeUsage) {
 		return nil, nil
 	}
@@ -33,7 +34,7 @@ func (p *program) mcpClients(ctx context.Context, f boxFlag, http bool) ([]mcpse
 	var clients []mcpserver.Client
 	for _, name := range slices.Sorted(maps.Keys(conf.MCP.Clients)) {
 		configured := conf.MCP.Clients[name]
-		token := p.getenv(configured.TokenEnv)
+		token := p.Getenv(configured.TokenEnv)
 		if token == "" {
 			return nil, &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the token of the MCP client '%s' is missing: %s is not set", name, configured.TokenEnv),
 				Hint: "set the variable to a long random text that only this client knows, or remove the client from mcp.clients in " + config.FileName}
@@ -44,14 +45,14 @@ func (p *program) mcpClients(ctx context.Context, f boxFlag, http bool) ([]mcpse
 }
 
 // configuredMCP returns the handler of MCP for the clients that the configuration names, nil if there are none.
-func (p *program) configuredMCP(ctx context.Context, f boxFlag, hosts []string) (handler http.Handler, stop func() error, err error) {
-	clients, err := p.mcpClients(ctx, f, true)
+func configuredMCP(ctx context.Context, p *cli.Program, f cli.BoxFlag, hosts []string) (handler http.Handler, stop func() error, err error) {
+	clients, err := mcpClients(ctx, p, f, true)
 	if err != nil || len(clients) == 0 {
 		return nil, func() error { return nil }, err
 	}
-	server, err := mcpserver.New(func() (string, error) { return p.findBox(f) }, &mcpserver.Options{
-		Version: p.build().Version, Box: p.workOptions(f), Client: mcpserver.Client{Name: p.actor("")}, Clients: clients,
-		ExitFlag: p.getenv(signalbox.ExitFlag), Portfolio: p.desk(dataFlag{}, f), Hosts: hosts, Log: p.log(),
+	server, err := mcpserver.New(func() (string, error) { return p.FindBox(f) }, &mcpserver.Options{
+		Version: p.Build().Version, Box: p.WorkOptions(f), Client: mcpserver.Client{Name: p.ActorOf("")}, Clients: clients,
+		ExitFlag: p.Getenv(signalbox.ExitFlag), Portfolio: cli.Desk(p, cli.DataFlag{}, f), Hosts: hosts, Log: p.Log(),
 	})
 	if err != nil {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -29,13 +30,13 @@ Examples:
 }
 
 type workOpenCommand struct {
-	boxFlag
-	answerFlag
+	cli.BoxFlag
+	cli.AnswerFlag
 	ID    string          `arg:"" help:"The id of the work item: at most 64 letters, digits, '.', '_' and '-'."`
 	Title string          `placeholder:"TEXT" help:"The title of the work item; - reads it from standard input."`
 	Phase signalbox.Phase `default:"IMPLEMENTATION" help:"The first phase: DRAFT, IMPLEMENTATION, CI_PENDING, READY_FOR_REVIEW, REVIEW or READY_FOR_MERGE."`
-	Ref   nonEmpty        `placeholder:"REF" help:"The branch, tag or commit that has the work, for its checks."`
-	Actor nonEmpty        `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	Ref   cli.NonEmpty    `placeholder:"REF" help:"The branch, tag or commit that has the work, for its checks."`
+	Actor cli.NonEmpty    `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workOpenCommand) Help() string {
@@ -55,24 +56,24 @@ type opened struct {
 	Seq   uint64          `json:"seq"`
 }
 
-func (c *workOpenCommand) Run(p *program) error {
-	if err := p.operatorOnly("open work"); err != nil {
+func (c *workOpenCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("open work"); err != nil {
 		return err
 	}
-	title, err := p.text(c.Title)
+	title, err := p.TextOf(c.Title)
 	if err != nil {
 		return err
 	}
-	return p.order(c.boxFlag, rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref), Actor: p.actor(c.Actor)},
-		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
+	return order(p, c.BoxFlag, rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref), Actor: p.ActorOf(c.Actor)},
+		func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 
 type workUnblockCommand struct {
-	boxFlag
-	answerFlag
-	ID    string   `arg:"" help:"The work item."`
-	Note  *string  `placeholder:"TEXT" help:"What changed, recorded on the ledger; - reads it from standard input. On a terminal, your editor opens without it."`
-	Actor nonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+	cli.BoxFlag
+	cli.AnswerFlag
+	ID    string       `arg:"" help:"The work item."`
+	Note  *string      `placeholder:"TEXT" help:"What changed, recorded on the ledger; - reads it from standard input. On a terminal, your editor opens without it."`
+	Actor cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
 func (workUnblockCommand) Help() string {
@@ -83,24 +84,24 @@ Examples:
     signalbox work unblock task-1 --note 'credentials are in the vault now'`
 }
 
-func (c *workUnblockCommand) Run(p *program) error {
-	if err := p.operatorOnly("unblock work"); err != nil {
+func (c *workUnblockCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("unblock work"); err != nil {
 		return err
 	}
-	note, err := p.requireText(c.Note, wantedText{name: "the note", missing: "missing flags: --note=TEXT", usage: "signalbox work unblock " + c.ID + " --note TEXT"})
+	note, err := p.RequireText(c.Note, cli.WantedText{Name: "the note", Missing: "missing flags: --note=TEXT", Usage: "signalbox work unblock " + c.ID + " --note TEXT"})
 	if err != nil {
 		return err
 	}
-	return p.orderWork(c.boxFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.actor(c.Actor)} },
-		func(a rules.Answer) error { return c.print(p, opened{a.Work, a.Phase, a.Seq}) })
+	return orderWork(p, c.BoxFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.ActorOf(c.Actor)} },
+		func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
 }
 
 // order executes a command of the rules and calls show with the answer.
-func (p *program) order(f boxFlag, command rules.Command, show func(rules.Answer) error) error {
-	return p.orderWork(f, "", func(string) rules.Command { return command }, show)
+func order(p *cli.Program, f cli.BoxFlag, command rules.Command, show func(rules.Answer) error) error {
+	return orderWork(p, f, "", func(string) rules.Command { return command }, show)
 }
 
 // orderWork executes a command about the work item that the user named.
-func (p *program) orderWork(f boxFlag, name string, build func(id string) rules.Command, show func(rules.Answer) error) error {
-	return p.orderWorkIn(f, name, build, func(_ *box.Box, a rules.Answer) error { return show(a) })
+func orderWork(p *cli.Program, f cli.BoxFlag, name string, build func(id string) rules.Command, show func(rules.Answer) error) error {
+	return cli.OrderWork(p, f, name, build, func(_ *box.Box, a rules.Answer) error { return show(a) })
 }

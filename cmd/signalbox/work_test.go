@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/crew"
 )
@@ -50,12 +51,12 @@ func TestExpiredLeaseIsShown(t *testing.T) {
 		Present: &rules.Tenure{Session: "dev", Epoch: 3}, Past: []rules.Tenure{{Session: "first", Epoch: 2, Ended: rules.EndedReleased}}}
 	show := func(at time.Time) (rules.WorkView, string) {
 		var out strings.Builder
-		p := &program{out: bufio.NewWriter(&out)}
+		p := &cli.Program{Out: bufio.NewWriter(&out)}
 		view := w.View(at)
-		if err := p.printWorkItem(crew.WorkDetails{WorkView: view}); err != nil {
+		if err := printWorkItem(p, crew.WorkDetails{WorkView: view}); err != nil {
 			t.Fatal(err)
 		}
-		p.out.Flush()
+		p.Out.Flush()
 		return view, out.String()
 	}
 	view, text := show(expires.Add(-1))

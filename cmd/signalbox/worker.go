@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -16,7 +17,7 @@ import (
 )
 
 type workerCommand struct {
-	boxFlag
+	cli.BoxFlag
 	runFlags
 	slotsFlag
 	Roles []signalbox.Role `placeholder:"R,R" help:"The roles to work in: ci, merger, developer, critic, auditor, business-analyst, remediation, health-auditor, expert, expert-creator. Default: all."`
@@ -35,18 +36,18 @@ Examples:
     signalbox worker --roles ci`
 }
 
-func (c *workerCommand) Run(p *program) error {
-	if err := p.operatorOnly("work"); err != nil {
+func (c *workerCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("work"); err != nil {
 		return err
 	}
-	p.quiet = c.JSON
+	p.Quiet = c.JSON
 	for _, role := range c.Roles {
 		if !slices.Contains(rules.DispatchRoles(), role) {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("no work is dispatched to role '" + string(role) + "'"),
-				Hint: "use one of: " + commaList(rules.DispatchRoles())}
+				Hint: "use one of: " + cli.CommaList(rules.DispatchRoles())}
 		}
 	}
-	ctx, stop := untilInterrupted()
+	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	roles := c.Roles
 	if len(roles) == 0 {
@@ -57,15 +58,15 @@ func (c *workerCommand) Run(p *program) error {
 		return err
 	}
 	var shared *team.Shared
-	o := p.boxOptions()
+	o := p.BoxOptions()
 	o.Host = true
 	o.Load = func(ctx context.Context, dir string) (settings *config.Config, err error) {
-		settings, shared, err = p.runSettings(ctx, c.boxFlag, p.projectRoot(c.boxFlag, dir), dir)
+		settings, shared, err = p.RunSettings(ctx, c.BoxFlag, p.ProjectRoot(c.BoxFlag, dir), dir)
 		return settings, err
 	}
-	return withOpened(ctx, p, c.boxFlag, box.Open, o, func(b *box.Box) error {
-		p.noteShared(shared)
-		project, err := crew.FindProject(ctx, b.Config, p.projectRoot(c.boxFlag, b.Dir), b.Dir)
+	return cli.WithOpened(ctx, p, c.BoxFlag, box.Open, o, func(b *box.Box) error {
+		noteShared(p, shared)
+		project, err := crew.FindProject(ctx, b.Config, p.ProjectRoot(c.BoxFlag, b.Dir), b.Dir)
 		if err != nil {
 			return err
 		}
@@ -73,19 +74,19 @@ func (c *workerCommand) Run(p *program) error {
 		if err != nil {
 			return err
 		}
-		p.warnSandbox(missing)
+		warnSandbox(p, missing)
 		display := progress.Options{Title: "worker", JSON: c.JSON, Plain: c.Plain, From: b.Engine.Tail().Seq}
-		return p.work(ctx, stop, b, job{project, display, crew.Options{Roles: roles, Slots: c.Slots, Stay: true, Team: shared}, nil})
+		return work(ctx, p, stop, b, job{project, display, crew.Options{Roles: roles, Slots: c.Slots, Stay: true, Team: shared}, nil})
 	})
 }
 
 // checkAgents returns an error if an agent that is needed is missing on this machine.
-func (c *workerCommand) checkAgents(ctx context.Context, p *program, roles []signalbox.Role) error {
-	dir, err := p.findBox(c.boxFlag)
+func (c *workerCommand) checkAgents(ctx context.Context, p *cli.Program, roles []signalbox.Role) error {
+	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err
 	}
-	settings, _, err := loadSettings(ctx, p.projectRoot(c.boxFlag, dir), dir) // who owns the box is checked when it is opened
+	settings, _, err := cli.LoadSettings(ctx, p.ProjectRoot(c.BoxFlag, dir), dir) // who owns the box is checked when it is opened
 	if err != nil {
 		return err
 	}

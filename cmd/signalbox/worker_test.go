@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -41,7 +42,7 @@ func checkEnd(t *testing.T, status int, stderr *bytes.Buffer, want string) {
 func TestWorkerThatCannotWrite(t *testing.T) {
 	b := newTestProject(t)
 	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
-	p.stdout = failing{errors.New("no space left")}
+	p.Stdout = failing{errors.New("no space left")}
 	checkEnd(t, execute(p), stderr, "signalbox: cannot write the answer: no space left\n")
 }
 
@@ -49,7 +50,7 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 	b := newTestProject(t)
 	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
 	out, in := io.Pipe()
-	p.stdout = in
+	p.Stdout = in
 	ended := make(chan int, 1)
 	go func() {
 		defer in.Close()
@@ -60,7 +61,7 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	go io.Copy(io.Discard, lines)
-	opened, err := box.Open(t.Context(), b.dir, &box.Options{KeyFile: b.env[keyVariable]})
+	opened, err := box.Open(t.Context(), b.dir, &box.Options{KeyFile: b.env[cli.KeyVariable]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,8 +81,8 @@ func TestInterruptedOpening(t *testing.T) {
 		interrupt()
 		return nil, fmt.Errorf("%w: no leader", ctx.Err())
 	}
-	err := withOpened(ctx, p, boxFlag{Box: nonEmpty(b.dir)}, open, &box.Options{}, func(*box.Box) error { return nil })
-	_, served := p.openHosted(ctx, boxFlag{Box: nonEmpty(b.dir)})
+	err := cli.WithOpened(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(b.dir)}, open, &box.Options{}, func(*box.Box) error { return nil })
+	_, served := openHosted(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(b.dir)})
 	for command, err := range map[string]error{"worker": err, "serve": served} {
 		if signalbox.CodeOf(err) != signalbox.CodeInterrupted || strings.Contains(err.Error(), "leader") {
 			t.Errorf("%s: error %v", command, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
@@ -13,12 +14,12 @@ import (
 )
 
 type workExitCommand struct {
-	boxFlag
-	answerFlag
-	Session nonEmpty `placeholder:"S" help:"The session that submits it."`
-	Epoch   uint64   `placeholder:"E" help:"The epoch of the lease. Default: the only live lease of the session."`
-	Ref     nonEmpty `placeholder:"REF" help:"The branch, tag or commit that has the work, for its checks. Only in the phase IMPLEMENTATION. Default: the one that was named before."`
-	File    *string  `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
+	cli.BoxFlag
+	cli.AnswerFlag
+	Session cli.NonEmpty `placeholder:"S" help:"The session that submits it."`
+	Epoch   uint64       `placeholder:"E" help:"The epoch of the lease. Default: the only live lease of the session."`
+	Ref     cli.NonEmpty `placeholder:"REF" help:"The branch, tag or commit that has the work, for its checks. Only in the phase IMPLEMENTATION. Default: the one that was named before."`
+	File    *string      `arg:"" optional:"" help:"The file with the exit signal. Default: standard input, like -."`
 }
 
 func (workExitCommand) Help() string {
@@ -46,12 +47,12 @@ type exited struct {
 	Pending bool `json:"pending,omitempty"`
 }
 
-func (c *workExitCommand) Run(p *program) error {
-	session, err := p.session(c.Session)
+func (c *workExitCommand) Run(p *cli.Program) error {
+	session, err := p.SessionOf(c.Session)
 	if err != nil {
 		return err
 	}
-	data, err := p.readExitSignal(c.File, p.socket() != "")
+	data, err := readExitSignal(p, c.File, p.Socket() != "")
 	if err != nil {
 		return err
 	}
@@ -65,31 +66,31 @@ func (c *workExitCommand) Run(p *program) error {
 		return err
 	}
 	if done.Pending && !c.JSON {
-		p.notef("it is recorded when your turn ends: end it now")
+		p.Notef("it is recorded when your turn ends: end it now")
 	}
 	return nil
 }
 
 // submit submits the signal over the socket of an agent's session, or to the box, and prints the answer.
-func (c *workExitCommand) submit(p *program, session string, data []byte) (done exited, err error) {
+func (c *workExitCommand) submit(p *cli.Program, session string, data []byte) (done exited, err error) {
 	ctx := context.Background()
-	if p.socket() != "" {
-		request, accepted := p.request(agentsocket.CallExit, session, c.Epoch), agentsocket.Exit{}
+	if p.Socket() != "" {
+		request, accepted := p.SocketRequest(agentsocket.CallExit, session, c.Epoch), agentsocket.Exit{}
 		request.Exit, request.Ref = data, string(c.Ref)
-		if err := agentsocket.Invoke(ctx, p.socket(), request, &accepted); err != nil {
+		if err := agentsocket.Invoke(ctx, p.Socket(), request, &accepted); err != nil {
 			return done, err
 		}
 		done = exited{accepted.Work, accepted.PhaseCompleted, accepted.ExitReason, accepted.NextPhase, 0, true}
-		return done, c.print(p, done)
+		return done, c.Print(p, done)
 	}
-	err = p.withBox(ctx, c.boxFlag, func(b *box.Box) error {
-		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.caller()})
+	err = p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
+		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.Caller()})
 		if err != nil {
 			return err
 		}
 		completed := answer.Completed
 		done = exited{completed.WorkID, completed.PhaseCompleted, completed.ExitReason, completed.NextPhase, answer.Seq, false}
-		return c.print(p, done)
+		return c.Print(p, done)
 	})
 	return done, err
 }

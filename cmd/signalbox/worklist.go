@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
@@ -15,7 +16,7 @@ import (
 )
 
 type workListCommand struct {
-	boxFlag
+	cli.BoxFlag
 	JSON bool `name:"json" help:"Print a JSON array."`
 }
 
@@ -29,7 +30,7 @@ Examples:
 }
 
 type workShowCommand struct {
-	boxFlag
+	cli.BoxFlag
 	ID   string `arg:"" help:"The work item."`
 	JSON bool   `name:"json" help:"Print one JSON object."`
 }
@@ -43,8 +44,8 @@ Examples:
     signalbox work show task-1 --json`
 }
 
-func (c *workListCommand) Run(p *program) error {
-	return p.withReadOnlyBox(c.boxFlag, func(_ context.Context, b *box.Box) error {
+func (c *workListCommand) Run(p *cli.Program) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(_ context.Context, b *box.Box) error {
 		list, now := []rules.WorkView{}, time.Now()
 		b.Engine.View(func(s *rules.State) {
 			for w := range s.Works() {
@@ -52,17 +53,17 @@ func (c *workListCommand) Run(p *program) error {
 			}
 		})
 		if c.JSON {
-			return p.printJSON(list, "")
+			return p.PrintJSON(list, "")
 		}
 		if len(list) == 0 {
-			p.notef("there is no work yet; add a work item with signalbox work open")
+			p.Notef("there is no work yet; add a work item with signalbox work open")
 			return nil
 		}
-		return p.printWorkList(list)
+		return printWorkList(p, list)
 	})
 }
 
-func (p *program) printWorkList(list []rules.WorkView) error {
+func printWorkList(p *cli.Program, list []rules.WorkView) error {
 	rows := [][]string{{"WORK", "PHASE", "HELD BY", "UNTIL", "TITLE"}}
 	for _, w := range list {
 		holder, until := "-", "-"
@@ -76,28 +77,28 @@ func (p *program) printWorkList(list []rules.WorkView) error {
 		}
 		rows = append(rows, []string{w.ID, phase, holder, until, show.OnScreen(w.Title)})
 	}
-	width := p.renderOptions().Width
+	width := p.RenderOptions().Width
 	lines := show.Table(rows, width)
 	for i, line := range lines {
 		if width > 0 { // ids and phases alone can be too long
 			lines[i] = show.Cut(line, width)
 		}
 	}
-	return p.printLines(lines)
+	return printLines(p, lines)
 }
 
-func (p *program) printLines(lines []string) error {
+func printLines(p *cli.Program, lines []string) error {
 	for _, line := range lines {
-		fmt.Fprintln(p.out, line)
+		fmt.Fprintln(p.Out, line)
 	}
-	return nil // run reports a write error
+	return nil // Main reports a write error
 }
 
-func (c *workShowCommand) Run(p *program) error {
-	if p.socket() != "" {
+func (c *workShowCommand) Run(p *cli.Program) error {
+	if p.Socket() != "" {
 		return c.askRun(p)
 	}
-	return p.withReadOnlyBox(c.boxFlag, func(ctx context.Context, b *box.Box) error {
+	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
 		b.Engine.View(func(s *rules.State) { w, err = s.Find(c.ID) })
@@ -109,28 +110,28 @@ func (c *workShowCommand) Run(p *program) error {
 			return err
 		}
 		if c.JSON {
-			return p.printJSON(details, "")
+			return p.PrintJSON(details, "")
 		}
-		return render.Details(p.out, &details, p.renderOptions())
+		return render.Details(p.Out, &details, p.RenderOptions())
 	})
 }
 
 // askRun shows the work item of an agent of a run, which asks the run for it.
-func (c *workShowCommand) askRun(p *program) error {
-	request := p.request(agentsocket.CallShow, p.getenv(sessionVariable), 0)
+func (c *workShowCommand) askRun(p *cli.Program) error {
+	request := p.SocketRequest(agentsocket.CallShow, p.Getenv(cli.SessionVariable), 0)
 	request.Work = c.ID
 	var details crew.WorkDetails
-	if err := agentsocket.Invoke(context.Background(), p.socket(), request, &details); err != nil {
+	if err := agentsocket.Invoke(context.Background(), p.Socket(), request, &details); err != nil {
 		return err
 	}
 	if c.JSON {
-		return p.printJSON(details, "")
+		return p.PrintJSON(details, "")
 	}
-	return p.printWorkItem(details)
+	return printWorkItem(p, details)
 }
 
 // printWorkItem prints what an agent may know of a work item.
-func (p *program) printWorkItem(w crew.WorkDetails) error {
+func printWorkItem(p *cli.Program, w crew.WorkDetails) error {
 	details := inspect.NewDetails(w)
-	return render.Details(p.out, &details, p.renderOptions())
+	return render.Details(p.Out, &details, p.RenderOptions())
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// build describes how the binary was built.
-type build struct {
+// Build describes how the binary was built.
+type Build struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit"`
 	Modified bool   `json:"modified"`
@@ -15,14 +15,14 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// build returns how this program was built. What the build did not record is "unknown".
-func (p *program) build() build {
-	b := build{Version: cmp.Or(p.version, "unknown"), Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// Build returns how this program was built. What the build did not record is "unknown".
+func (p *Program) Build() Build {
+	b := Build{Version: cmp.Or(p.Version, "unknown"), Commit: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if p.version == "" && info.Main.Version != "" {
+	if p.Version == "" && info.Main.Version != "" {
 		b.Version = info.Main.Version
 	}
 	for _, s := range info.Settings {

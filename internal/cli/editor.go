@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 const scissors = "# ------------------------ >8 ------------------------"
 
 // edit opens an editor and returns what the user wrote above the scissors. The file is kept until the command has succeeded.
-func (p *program) edit(editor, name, about string) (string, error) {
+func edit(p *Program, editor, name, about string) (string, error) {
 	file, err := os.CreateTemp("", "signalbox-*.md")
 	if err != nil {
 		return "", err
@@ -26,7 +26,7 @@ func (p *program) edit(editor, name, about string) (string, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return "", err
 	}
-	if err := p.runEditor(editor, p.draft); err != nil {
+	if err := runEditor(p, editor, p.draft); err != nil {
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("the editor failed, so nothing was recorded: %w", err),
 			Hint: "VISUAL or EDITOR names it: " + editor}
 	}
@@ -36,7 +36,7 @@ func (p *program) edit(editor, name, about string) (string, error) {
 	}
 	text := writtenText(string(data))
 	if text == "" {
-		p.removeDraft()
+		removeDraft(p)
 		return "", &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s is empty, so nothing was recorded", name), Hint: "write something above the line with the scissors"}
 	}
 	return text, nil
@@ -48,7 +48,7 @@ func editorText(name, about string) string {
 	if about = strings.TrimRight(about, "\n"); about != "" {
 		lines = append(lines, "#")
 		for line := range strings.SplitSeq(about, "\n") {
-			lines = append(lines, strings.TrimRight("# "+printable(line), " "))
+			lines = append(lines, strings.TrimRight("# "+Printable(line), " "))
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
@@ -68,14 +68,14 @@ func writtenText(text string) string {
 }
 
 // runEditor runs the editor on a file. Like git, it leaves the command, which may have arguments, to the shell.
-func (p *program) runEditor(editor, file string) error {
-	p.out.Flush() // run reports a write error
+func runEditor(p *Program, editor, file string) error {
+	p.Out.Flush() // Main reports a write error
 	command := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
 	if runtime.GOOS == "windows" {
 		words := append(strings.Fields(editor), file)
 		command = exec.Command(words[0], words[1:]...)
 	}
-	command.Stdin, command.Stdout, command.Stderr = p.stdin, p.stdout, p.stderr
+	command.Stdin, command.Stdout, command.Stderr = p.Stdin, p.Stdout, p.Stderr
 	// An interrupt in the editor is for the editor.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt)
@@ -84,7 +84,7 @@ func (p *program) runEditor(editor, file string) error {
 }
 
 // removeDraft removes the file with the text of an editor.
-func (p *program) removeDraft() {
+func removeDraft(p *Program) {
 	if p.draft != "" {
 		os.Remove(p.draft)
 		p.draft = ""
@@ -92,13 +92,13 @@ func (p *program) removeDraft() {
 }
 
 // keepDraft says where the text of an editor is after a command has failed, so that the user need not write it again.
-func (p *program) keepDraft() {
+func keepDraft(p *Program) {
 	if p.draft == "" {
 		return
 	}
 	if data, err := os.ReadFile(p.draft); err == nil && writtenText(string(data)) == "" {
-		p.removeDraft()
+		removeDraft(p)
 		return
 	}
-	p.say("note", "your text is still in "+p.draft)
+	p.Say("note", "your text is still in "+p.draft)
 }

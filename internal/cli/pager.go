@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// page calls print with a writer for text of our own that may contain colours; all other text in it must be escaped already. On a
+// Page calls print with a writer for text of our own that may contain colours; all other text in it must be escaped already. On a
 // terminal the text goes through the program that PAGER names, or less, as git does it: a text that fits the screen is only printed.
-func (p *program) page(f pagerFlag, print func(io.Writer) error) error {
-	pager := p.pager(f)
+func (p *Program) Page(f PagerFlag, print func(io.Writer) error) error {
+	pager := pager(p, f)
 	if pager == nil {
-		return print(p.styled(p.colors(p.stdout)))
+		return print(p.Styled(p.Colors(p.Stdout)))
 	}
 	stdin, err := pager.StdinPipe()
 	if err != nil {
 		return err
 	}
 	if err := pager.Start(); err != nil {
-		return print(p.styled(p.colors(p.stdout)))
+		return print(p.Styled(p.Colors(p.Stdout)))
 	}
 	// The pager has the terminal: Ctrl-C is for it.
 	interrupts := make(chan os.Signal, 1)
@@ -37,16 +37,16 @@ func (p *program) page(f pagerFlag, print func(io.Writer) error) error {
 	}
 	stdin.Close()
 	pager.Wait() // its exit status says nothing about the text
-	if errors.Is(err, errReaderClosed) {
+	if errors.Is(err, ErrReaderClosed) {
 		return nil
 	}
 	return err
 }
 
 // pager returns the pager's command, nil if there is none.
-func (p *program) pager(f pagerFlag) *exec.Cmd {
-	name := cmp.Or(strings.TrimSpace(p.getenv("PAGER")), "less")
-	if f.NoPager || !isTerminal(p.stdout) || name == "cat" || p.getenv("TERM") == "dumb" {
+func pager(p *Program, f PagerFlag) *exec.Cmd {
+	name := cmp.Or(strings.TrimSpace(p.Getenv("PAGER")), "less")
+	if f.NoPager || !IsTerminal(p.Stdout) || name == "cat" || p.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	var cmd *exec.Cmd
@@ -59,10 +59,10 @@ func (p *program) pager(f pagerFlag) *exec.Cmd {
 	if _, err := exec.LookPath(program); err != nil {
 		return nil
 	}
-	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
+	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
 	cmd.Env = os.Environ()
 	for _, setting := range []string{"LESS=FRX", "LV=-c"} {
-		if variable, _, _ := strings.Cut(setting, "="); p.getenv(variable) == "" {
+		if variable, _, _ := strings.Cut(setting, "="); p.Getenv(variable) == "" {
 			cmd.Env = append(cmd.Env, setting)
 		}
 	}
@@ -75,8 +75,8 @@ type flusher interface{ Flush() error }
 // flushingWriter is a buffered writer whose Flush others can call.
 type flushingWriter struct{ *bufio.Writer }
 
-// flush writes what a writer of page has buffered.
-func flush(w io.Writer) error {
+// Flush writes what a writer of page has buffered.
+func Flush(w io.Writer) error {
 	if f, ok := w.(flusher); ok {
 		return f.Flush()
 	}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 //   - Commands that only read do not need a configuration, and ignore the team's.
 //   - Processes of agents use the box's own. Their folder is a task's working copy, whose commits do not count.
 
-// loadSettings returns the configuration for the box in dir and the project in root. dir need not exist.
-func loadSettings(ctx context.Context, root, dir string) (*config.Config, *team.Shared, error) {
+// LoadSettings returns the configuration for the box in dir and the project in root. dir need not exist.
+func LoadSettings(ctx context.Context, root, dir string) (*config.Config, *team.Shared, error) {
 	named := dir
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		named = ""
@@ -34,18 +34,18 @@ func loadSettings(ctx context.Context, root, dir string) (*config.Config, *team.
 	return c, shared, err
 }
 
-// runSettings is loadSettings for commands that start programs. They refuse a box that may have come with an archive.
-func (p *program) runSettings(ctx context.Context, f boxFlag, root, dir string) (*config.Config, *team.Shared, error) {
-	c, shared, err := loadSettings(ctx, root, dir)
-	if err == nil && f.Box == "" && p.getenv(boxVariable) == "" { // the user did not name it
-		err = p.checkOwner(ctx, shared, dir)
+// RunSettings is LoadSettings for commands that start programs. They refuse a box that may have come with an archive.
+func (p *Program) RunSettings(ctx context.Context, f BoxFlag, root, dir string) (*config.Config, *team.Shared, error) {
+	c, shared, err := LoadSettings(ctx, root, dir)
+	if err == nil && f.Box == "" && p.Getenv(BoxVariable) == "" { // the user did not name it
+		err = checkOwner(ctx, p, shared, dir)
 	}
 	return c, shared, err
 }
 
 // checkOwner refuses a box that is not at the top of a repository, and was neither created on this machine nor trusted.
-func (p *program) checkOwner(ctx context.Context, shared *team.Shared, dir string) error {
-	if !shared.LooseBox || p.ownsBox(ctx, dir) {
+func checkOwner(ctx context.Context, p *Program, shared *team.Shared, dir string) error {
+	if !shared.LooseBox || p.OwnsBox(ctx, dir) {
 		return nil
 	}
 	known, err := team.Store{}.Find(shared.Root, dir)
@@ -61,9 +61,9 @@ func (p *program) checkOwner(ctx context.Context, shared *team.Shared, dir strin
 	return team.Untrusted(fmt.Sprintf("the box %s was not created on this machine", dir))
 }
 
-// ownsBox reports whether a box was created on this machine. There is no key before the first event.
-func (p *program) ownsBox(ctx context.Context, dir string) bool {
-	l, err := box.OpenLedger(ctx, dir, p.boxOptions())
+// OwnsBox reports whether a box was created on this machine. There is no key before the first event.
+func (p *Program) OwnsBox(ctx context.Context, dir string) bool {
+	l, err := box.OpenLedger(ctx, dir, p.BoxOptions())
 	if err != nil {
 		return false
 	}
@@ -71,38 +71,38 @@ func (p *program) ownsBox(ctx context.Context, dir string) bool {
 	return l.IsOurs(ctx)
 }
 
-// workOptions returns the options to open a box for work.
-func (p *program) workOptions(f boxFlag) *box.Options {
-	o := p.boxOptions()
+// WorkOptions returns the options to open a box for work.
+func (p *Program) WorkOptions(f BoxFlag) *box.Options {
+	o := p.BoxOptions()
 	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
-		if p.getenv(sessionVariable) != "" {
-			return ownSettings(ctx, p.projectRoot(f, dir), dir)
+		if p.Getenv(SessionVariable) != "" {
+			return ownSettings(ctx, p.ProjectRoot(f, dir), dir)
 		}
-		c, _, err := loadSettings(ctx, p.projectRoot(f, dir), dir)
-		if p.stopping && err != nil && !errors.Is(err, team.ErrTracked) {
-			p.warnf("%v; only the box's own settings count", err)
-			return ownSettings(ctx, p.projectRoot(f, dir), dir)
+		c, _, err := LoadSettings(ctx, p.ProjectRoot(f, dir), dir)
+		if p.Stopping && err != nil && !errors.Is(err, team.ErrTracked) {
+			p.Warnf("%v; only the box's own settings count", err)
+			return ownSettings(ctx, p.ProjectRoot(f, dir), dir)
 		}
 		return c, err
 	}
 	return o
 }
 
-// runOptions returns the options to open a box for a command that starts programs.
-func (p *program) runOptions(f boxFlag) *box.Options {
-	o := p.boxOptions()
+// RunOptions returns the options to open a box for a command that starts programs.
+func (p *Program) RunOptions(f BoxFlag) *box.Options {
+	o := p.BoxOptions()
 	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
-		c, _, err := p.runSettings(ctx, f, p.projectRoot(f, dir), dir)
+		c, _, err := p.RunSettings(ctx, f, p.ProjectRoot(f, dir), dir)
 		return c, err
 	}
 	return o
 }
 
-// readOptions returns the options to open a box for reading.
-func (p *program) readOptions(f boxFlag) *box.Options {
-	o := p.boxOptions()
+// ReadOptions returns the options to open a box for reading.
+func (p *Program) ReadOptions(f BoxFlag) *box.Options {
+	o := p.BoxOptions()
 	o.Load = func(ctx context.Context, dir string) (*config.Config, error) {
-		return ownSettings(ctx, p.projectRoot(f, dir), dir)
+		return ownSettings(ctx, p.ProjectRoot(f, dir), dir)
 	}
 	return o
 }
@@ -125,11 +125,11 @@ func ownSettings(ctx context.Context, root, dir string) (*config.Config, error) 
 	return both, loadErr
 }
 
-// settingsOfRun returns the configuration of the run that started this process as an agent: a copy of the team's, which agents cannot
+// SettingsOfRun returns the configuration of the run that started this process as an agent: a copy of the team's, which agents cannot
 // change, and the box's own.
-func (p *program) settingsOfRun() (*config.Config, error) {
-	dir := p.getenv(boxVariable)
-	copied := p.getenv(crew.TeamVariable)
+func SettingsOfRun(p *Program) (*config.Config, error) {
+	dir := p.Getenv(BoxVariable)
+	copied := p.Getenv(crew.TeamVariable)
 	if copied == "" {
 		return config.Load(dir)
 	}
