@@ -60,7 +60,7 @@ func TestTailFollows(t *testing.T) {
 func TestNotesComeAfterTheAnswer(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
-	var claim claimed
+	var claim struct{ Secret string }
 	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer", "--session=dev")), &claim); err != nil {
 		t.Fatal(err)
 	}

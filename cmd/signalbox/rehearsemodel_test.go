@@ -37,7 +37,7 @@ conversations:
 	ended := make(chan int, 1)
 	go func() { ended <- execute(p) }()
 	line, err := bufio.NewReader(reader).ReadString('\n')
-	var at modelAddresses
+	var at struct{ OpenAI, Anthropic, Gemini string }
 	if err == nil {
 		err = json.Unmarshal([]byte(line), &at)
 	}

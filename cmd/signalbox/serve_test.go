@@ -251,15 +251,6 @@ func TestLinksLeadToTheServer(t *testing.T) {
 	}
 }
 
-// TestAddressesWithoutAPort get the default port, like the address that serve has without --listen.
-func TestAddressesWithoutAPort(t *testing.T) {
-	for address, want := range map[string]string{"0.0.0.0": "0.0.0.0:7700", "::": "[::]:7700", "::1": "[::1]:7700", "localhost": "localhost:7700", "127.0.0.1:0": "127.0.0.1:0", ":1": ":1", "nonsense": "nonsense"} {
-		if got := withDefaultPort(address); got != want {
-			t.Errorf("%s: %s, want %s", address, got, want)
-		}
-	}
-}
-
 // TestServeBehindAProxy needs a token for reading if callers use another name.
 func TestServeBehindAProxy(t *testing.T) {
 	b := newTestBox(t)

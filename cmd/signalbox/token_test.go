@@ -23,7 +23,10 @@ func TestTokensExpire(t *testing.T) {
 		"never":   {[]string{"--expires", "never"}, 0},
 		"old":     {[]string{"--expires", "1ns"}, 1},
 	} {
-		var got tokenView
+		var got struct {
+			Created time.Time
+			Expires *time.Time
+		}
 		args := append([]string{"token", "create", name, "--scope", "read", "--json"}, test.args...)
 		if err := json.Unmarshal([]byte(b.must(args...)), &got); err != nil {
 			t.Fatal(err)

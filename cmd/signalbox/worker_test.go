@@ -3,16 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"signalbox"
 	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -70,22 +67,4 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEnd(t, <-ended, stderr, "signalbox: the ledger was moved to postgres://db.example.com/shop, by ann\n")
-}
-
-// A process that is interrupted while it waits for other machines says only that.
-func TestInterruptedOpening(t *testing.T) {
-	b := newTestBox(t)
-	p, _, _ := b.program("worker")
-	ctx, interrupt := context.WithCancel(t.Context())
-	open := func(ctx context.Context, _ string, _ *box.Options) (*box.Box, error) {
-		interrupt()
-		return nil, fmt.Errorf("%w: no leader", ctx.Err())
-	}
-	err := cli.WithOpened(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(b.dir)}, open, &box.Options{}, func(*box.Box) error { return nil })
-	_, served := openHosted(ctx, p, cli.BoxFlag{Box: cli.NonEmpty(b.dir)})
-	for command, err := range map[string]error{"worker": err, "serve": served} {
-		if signalbox.CodeOf(err) != signalbox.CodeInterrupted || strings.Contains(err.Error(), "leader") {
-			t.Errorf("%s: error %v", command, err)
-		}
-	}
 }
