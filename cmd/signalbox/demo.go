@@ -12,6 +12,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/web"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -86,7 +87,7 @@ func (c *demoCommand) Run(p *cli.Program) error {
 	if c.Stay && c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
 	}
-	stop, err := c.serve(p, project, created, webFlags{})
+	stop, err := c.serve(p, project, created, web.AccessFlags{})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/web"
 	"signalbox/internal/config"
 	"signalbox/internal/run/agentsocket"
 	"signalbox/internal/serve/mcpserver"
@@ -63,7 +64,7 @@ func (c *mcpCommand) Run(p *cli.Program) error {
 		}
 		token = hex.EncodeToString(random)
 	}
-	clients, err := mcpClients(ctx, p, c.BoxFlag, c.HTTP != "")
+	clients, err := web.MCPClients(ctx, p, c.BoxFlag, c.HTTP != "")
 	if err != nil {
 		return err
 	}

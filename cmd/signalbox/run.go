@@ -14,6 +14,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/web"
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
@@ -41,7 +42,7 @@ type runCommand struct {
 	NoWait   bool   `help:"Exit when everything waits for your answers or for pull requests, instead of waiting for them."`
 	DryRun   bool   `help:"Show what the run would do and what it lacks, and change nothing."`
 	listenFlag
-	webFlags
+	web.AccessFlags
 }
 
 // listenFlag serves the box of a run.
@@ -50,11 +51,11 @@ type listenFlag struct {
 }
 
 // serve serves the box of the project in the folder root if the flag is given. The caller must call the function that it returns.
-func (l *listenFlag) serve(p *cli.Program, root, boxDir string, flags webFlags) (stop func(), err error) {
+func (l *listenFlag) serve(p *cli.Program, root, boxDir string, flags web.AccessFlags) (stop func(), err error) {
 	if l.Listen == "" {
 		return func() {}, nil
 	}
-	return serveBeside(p, string(l.Listen), root, cli.BoxFlag{Box: cli.NonEmpty(boxDir)}, flags)
+	return web.ServeBeside(p, string(l.Listen), root, cli.BoxFlag{Box: cli.NonEmpty(boxDir)}, flags)
 }
 
 // runFlags are the flags for the output of a run.
@@ -105,7 +106,7 @@ func (c *runCommand) Run(p *cli.Program) error {
 	if err := r.prepare(p, c.BoxFlag); err != nil {
 		return err
 	}
-	stop, err := c.serve(p, r.project.Root, r.dir, c.webFlags)
+	stop, err := c.serve(p, r.project.Root, r.dir, c.AccessFlags)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,13 @@ package main
 
 import (
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/web"
 )
 
 type serveCommand struct {
 	cli.BoxFlag
 	Listen cli.NonEmpty `placeholder:"ADDR" default:"127.0.0.1:7700" help:"The address, such as 127.0.0.1:7700. Without a host it is 127.0.0.1, and without a port 7700; port 0 means any free port."`
-	webFlags
+	web.AccessFlags
 }
 
 func (serveCommand) Help() string {
@@ -30,5 +31,5 @@ func (c *serveCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("serve"); err != nil {
 		return err
 	}
-	return serveBox(p, c.BoxFlag, string(c.Listen), c.webFlags)
+	return web.Serve(p, c.BoxFlag, string(c.Listen), c.AccessFlags)
 }

@@ -13,6 +13,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/web"
 	"signalbox/internal/core/box"
 	"signalbox/internal/serve/access"
 )
@@ -107,7 +108,7 @@ func (c *tokenLinkCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	link, err := newLink(context.Background(), store, address, scope)
+	link, err := web.NewLink(context.Background(), store, address, scope)
 	if err != nil {
 		return err
 	}
@@ -133,8 +134,8 @@ func (c *tokenLinkCommand) address(p *cli.Program) (address string, err error) {
 		if err != nil {
 			return err
 		}
-		address = "http://" + name + ":" + defaultPort
-		served, err := os.ReadFile(filepath.Join(l.Dir, addressFile))
+		address = "http://" + name + ":" + web.DefaultPort
+		served, err := os.ReadFile(filepath.Join(l.Dir, web.AddressFile))
 		if err == nil {
 			address = strings.TrimSpace(string(served))
 		}

@@ -1,4 +1,6 @@
-package main
+// Package web serves a box over HTTP for the commands that do that: serve alone, run and demo
+// beside their work. It says where, and how to log in.
+package web
 
 import (
 	"context"
@@ -31,14 +33,14 @@ import (
 	"signalbox/internal/serve/certificate"
 )
 
-// addressFile is the file in the folder of a box with the address at which browsers log in, while the box is served.
-const addressFile = "serve.address"
+// AddressFile is the file in the folder of a box with the address at which browsers log in, while the box is served.
+const AddressFile = "serve.address"
 
-// defaultPort is the port of serveCommand.Listen.
-const defaultPort = "7700"
+// DefaultPort is the port of an address that has none.
+const DefaultPort = "7700"
 
-// webFlags are the flags for who can reach the server.
-type webFlags struct {
+// AccessFlags are the flags for who can reach the server.
+type AccessFlags struct {
 	AnonymousRead bool `name:"anonymous-read" help:"Let everyone on this machine read the box without a login: other users, and agents too. Only on the loopback, and without --host."`
 
 	Hosts   []string     `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated; the link to log in has the first one."`
@@ -46,8 +48,8 @@ type webFlags struct {
 	TLSKey  cli.NonEmpty `name:"tls-key" placeholder:"FILE" help:"The private key of the certificate, in PEM."`
 }
 
-// serveBox serves the box that the user named on an address, until an interrupt. If the ledger moves away, it waits until it is back.
-func serveBox(p *cli.Program, named cli.BoxFlag, listen string, flags webFlags) error {
+// Serve serves the box that the user named on an address, until an interrupt. If the ledger moves away, it waits until it is back.
+func Serve(p *cli.Program, named cli.BoxFlag, listen string, flags AccessFlags) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	dir, err := p.FindBox(named)
@@ -61,7 +63,7 @@ func serveBox(p *cli.Program, named cli.BoxFlag, listen string, flags webFlags) 
 	}
 	defer b.Close()
 	for address := listen; ; {
-		w, err := openWeb(ctx, p, b, address, p.ProjectRoot(named, dir), named, f, flags)
+		w, err := open(ctx, p, b, address, p.ProjectRoot(named, dir), named, f, flags)
 		if err != nil && address != listen { // another program has taken the port meanwhile
 			address = listen
 			continue
@@ -84,7 +86,7 @@ func serveBox(p *cli.Program, named cli.BoxFlag, listen string, flags webFlags) 
 // withDefaultPort returns an address to listen on, with a port.
 func withDefaultPort(address string) string {
 	if address == "localhost" || net.ParseIP(address) != nil {
-		return net.JoinHostPort(address, defaultPort)
+		return net.JoinHostPort(address, DefaultPort)
 	}
 	return address
 }
@@ -107,15 +109,15 @@ func openHosted(ctx context.Context, p *cli.Program, f cli.BoxFlag) (*box.Box, e
 	return b, cli.ExplainOpening(ctx, err)
 }
 
-// web serves a box over HTTP.
-type web struct {
+// service serves a box over HTTP.
+type service struct {
 	server   *serve.Server
 	listener net.Listener
 	close    func() error
 }
 
-// openWeb listens for the box of the project in the folder root, and prints where. The caller closes the box. named is how the user named the box; f has its folder.
-func openWeb(ctx context.Context, p *cli.Program, b *box.Box, address, root string, named, f cli.BoxFlag, flags webFlags) (w *web, err error) {
+// open listens for the box of the project in the folder root, and prints where. The caller closes the box. named is how the user named the box; f has its folder.
+func open(ctx context.Context, p *cli.Program, b *box.Box, address, root string, named, f cli.BoxFlag, flags AccessFlags) (w *service, err error) {
 	host, port, loopback, err := cli.SplitAddress(withDefaultPort(address))
 	if err == nil {
 		err = flags.check(loopback)
@@ -123,7 +125,7 @@ func openWeb(ctx context.Context, p *cli.Program, b *box.Box, address, root stri
 	if err != nil {
 		return nil, err
 	}
-	opened := &web{close: func() error { return nil }}
+	opened := &service{close: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			opened.close()
@@ -170,12 +172,12 @@ func openWeb(ctx context.Context, p *cli.Program, b *box.Box, address, root stri
 		return nil, errors.Join(err, opened.listener.Close())
 	}
 	closeAll := opened.close
-	opened.close = func() error { return errors.Join(os.Remove(filepath.Join(b.Dir, addressFile)), closeAll()) }
+	opened.close = func() error { return errors.Join(os.Remove(filepath.Join(b.Dir, AddressFile)), closeAll()) }
 	return opened, nil
 }
 
 // check refuses flags that do not fit each other.
-func (c *webFlags) check(loopback bool) error {
+func (c *AccessFlags) check(loopback bool) error {
 	for _, name := range c.Hosts {
 		if net.ParseIP(name) == nil && (name == "" || strings.ContainsAny(name, ":/[]@?# ")) {
 			return &signalbox.Error{Code: signalbox.CodeUsage,
@@ -195,7 +197,7 @@ func (c *webFlags) check(loopback bool) error {
 // announce says where a box is served, and how to log in. host is the one that the server was told
 // to listen on.
 func announce(ctx context.Context, p *cli.Program, b *box.Box, listens net.Addr, host string,
-	flags webFlags, secure bool) error {
+	flags AccessFlags, secure bool) error {
 	store := access.NewStore(b.Dir)
 	_, port, err := net.SplitHostPort(listens.String())
 	if err != nil {
@@ -224,7 +226,7 @@ func announce(ctx context.Context, p *cli.Program, b *box.Box, listens net.Addr,
 		scheme = "https://"
 	}
 	// signalbox token link reads it. If several servers serve the box, the last one counts.
-	file := filepath.Join(b.Dir, addressFile)
+	file := filepath.Join(b.Dir, AddressFile)
 	if err := durable.Replace(file, []byte(scheme+login+"\n"), 0o600); err != nil {
 		return err
 	}
@@ -244,7 +246,7 @@ func announceLogin(ctx context.Context, p *cli.Program, b *box.Box, store *acces
 		p.Notef("to log in, run this on a terminal: signalbox token link --box %s", b.Dir)
 		return nil
 	}
-	link, err := newLink(ctx, store, address, access.Operate)
+	link, err := NewLink(ctx, store, address, access.Operate)
 	if err != nil {
 		return err
 	}
@@ -259,15 +261,15 @@ func showsOnTerminal(stream any) bool {
 	return ok && term.IsTerminal(f.Fd())
 }
 
-// serveBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
-func serveBeside(p *cli.Program, address, root string, f cli.BoxFlag, flags webFlags) (stop func(), err error) {
+// ServeBeside serves a box while something else works on it. The caller must call the function that it returns, which stops the server.
+func ServeBeside(p *cli.Program, address, root string, f cli.BoxFlag, flags AccessFlags) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b, err := openHosted(ctx, p, f)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	w, err := openWeb(ctx, p, b, address, root, f, f, flags)
+	w, err := open(ctx, p, b, address, root, f, f, flags)
 	if err != nil {
 		b.Close()
 		cancel()
@@ -293,7 +295,7 @@ func projectName(root string) string {
 }
 
 // tls returns the configuration of TLS, nil on loopback unless a certificate is given.
-func (c *webFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
+func (c *AccessFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (*tls.Config, error) {
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return nil, &signalbox.Error{Code: signalbox.CodeUsage, Err: fmt.Errorf("--tls-cert and --tls-key belong together"), Hint: "give both, or neither"}
 	}
@@ -315,8 +317,8 @@ func (c *webFlags) tls(p *cli.Program, b *box.Box, host string, loopback bool) (
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
-// newLink creates a link that logs a browser in at a server.
-func newLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string, error) {
+// NewLink creates a link that logs a browser in at a server.
+func NewLink(ctx context.Context, store *access.Store, address string, scope access.Scope) (string, error) {
 	secret, err := store.NewLink(ctx, box.NewID("browser"), scope, time.Now().UTC().Truncate(time.Second))
 	return address + "/login?link=" + url.QueryEscape(secret), err
 }

@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"signalbox/internal/serve/mcpserver"
 )
 
-// mcpClients returns the clients that the configuration of the box names, with their tokens. Without a box, and without HTTP, there are
+// MCPClients returns the clients that the configuration of the box names, with their tokens. Without a box, and without HTTP, there are
 // none. It fails if the configuration may not be used; without HTTP, calls report what is wrong with it.
-func mcpClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) ([]mcpserver.Client, error) {
+func MCPClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) ([]mcpserver.Client, error) {
 	dir, err := p.FindBox(f)
 	if signalbox.CodeOf(err) == signalbox.CodeNotFound {
 		return nil, nil
@@ -46,7 +46,7 @@ func mcpClients(ctx context.Context, p *cli.Program, f cli.BoxFlag, http bool) (
 
 // configuredMCP returns the handler of MCP for the clients that the configuration names, nil if there are none.
 func configuredMCP(ctx context.Context, p *cli.Program, f cli.BoxFlag, hosts []string) (handler http.Handler, stop func() error, err error) {
-	clients, err := mcpClients(ctx, p, f, true)
+	clients, err := MCPClients(ctx, p, f, true)
 	if err != nil || len(clients) == 0 {
 		return nil, func() error { return nil }, err
 	}
