@@ -1,4 +1,4 @@
-package main
+package running
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ import (
 )
 
 // dryRun prints what a run of the plan would do, and what it needs that is missing. It changes nothing.
-func (c *runCommand) dryRun(p *cli.Program, text []byte) error {
+func (c *RunCommand) dryRun(p *cli.Program, text []byte) error {
 	ctx := context.Background()
 	var missing []forecast.Missing
 	var untrusted error
@@ -88,7 +88,7 @@ func (c *runCommand) dryRun(p *cli.Program, text []byte) error {
 
 // boxForTrial opens the box for reading, with the configuration of a run. If there is none, it returns a new one in a temporary folder. root is the
 // folder of the project.
-func (c *runCommand) boxForTrial(ctx context.Context, p *cli.Program, miss func(error)) (b *box.Box, root string, closeBox func(), err error) {
+func (c *RunCommand) boxForTrial(ctx context.Context, p *cli.Program, miss func(error)) (b *box.Box, root string, closeBox func(), err error) {
 	dir, err := p.FindBox(c.BoxFlag)
 	create := signalbox.CodeOf(err) == signalbox.CodeNotFound && c.Box == "" && p.Getenv(cli.BoxVariable) == ""
 	if create {
@@ -165,7 +165,7 @@ func previewSettings(shared *team.Shared, dir, copies string) (*config.Config, e
 }
 
 // tryLoad loads the plan into a copy of the box. A plan that a run would refuse is missing something, and shown as if it replaced the other.
-func (c *runCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte, load crew.LoadOptions, miss func(error)) (*box.Box, string, error) {
+func (c *RunCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan, text []byte, load crew.LoadOptions, miss func(error)) (*box.Box, string, error) {
 	loaded, err := b.Fork(ctx)
 	if err != nil {
 		return nil, "", err
@@ -180,7 +180,7 @@ func (c *runCommand) tryLoad(ctx context.Context, b *box.Box, parsed *plan.Plan,
 }
 
 // findMissing finds what the configuration, the agents, the sandbox and the base lack.
-func (c *runCommand) findMissing(ctx context.Context, b *box.Box, root string, f *forecast.Forecast, miss func(error)) {
+func (c *RunCommand) findMissing(ctx context.Context, b *box.Box, root string, f *forecast.Forecast, miss func(error)) {
 	settings := b.Config
 	host := contain.ThisHost()
 	faults := map[string]error{}

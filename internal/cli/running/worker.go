@@ -1,4 +1,4 @@
-package main
+package running
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"signalbox/internal/team"
 )
 
-type workerCommand struct {
+type WorkerCommand struct {
 	cli.BoxFlag
 	runFlags
 	slotsFlag
 	Roles []signalbox.Role `placeholder:"R,R" help:"The roles to work in: ci, merger, developer, critic, auditor, business-analyst, remediation, health-auditor, expert, expert-creator. Default: all."`
 }
 
-func (workerCommand) Help() string {
+func (WorkerCommand) Help() string {
 	return `Works on the plan of a box, in the roles that you name, until you stop it. Any number of workers can share a box; none of them is in charge. The limits on slots in the configuration apply to all workers together, --slots to this one. Workers on other machines need a ledger in a database or a cluster: see signalbox invite. While the ledger cannot be reached, a worker waits, and ends each agent before its lease can be granted to another machine.
 
 In role ci, it also runs the configured checks on work that was opened by hand (signalbox work open) and is in CI_PENDING; this needs no plan. If the work names a branch, a tag or a commit, that commit is checked, otherwise the head of the base branch. Work that passes moves to READY_FOR_REVIEW; work that fails returns to IMPLEMENTATION. Without configured checks, the work stays where it is.
@@ -36,7 +36,7 @@ Examples:
     signalbox worker --roles ci`
 }
 
-func (c *workerCommand) Run(p *cli.Program) error {
+func (c *WorkerCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("work"); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (c *workerCommand) Run(p *cli.Program) error {
 }
 
 // checkAgents returns an error if an agent that is needed is missing on this machine.
-func (c *workerCommand) checkAgents(ctx context.Context, p *cli.Program, roles []signalbox.Role) error {
+func (c *WorkerCommand) checkAgents(ctx context.Context, p *cli.Program, roles []signalbox.Role) error {
 	dir, err := p.FindBox(c.BoxFlag)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package running
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"signalbox/transcript"
 )
 
-type promptCommand struct {
+type PromptCommand struct {
 	cli.BoxFlag
 	cli.RawFlag
 	Plan cli.NonEmpty   `name:"plan" placeholder:"FILE" help:"Show the prompt that a run of this plan would give now. Default: the plans that were run; before the first run, plan.md in the folder of the project."`
@@ -25,7 +25,7 @@ type promptCommand struct {
 	Task string         `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 }
 
-func (promptCommand) Help() string {
+func (PromptCommand) Help() string {
 	return `Prints the prompt that an agent in a role would get for a task now: the instructions of the role, the task, the findings to fix, answers and advice, and the exact signals that it may send. The configuration can name another template for a role (roles.ROLE.prompt); docs/prompts.md explains how to write one.
 
 You can look at the prompts of a plan before you run it: name its file with --plan. Nothing is recorded.
@@ -42,7 +42,7 @@ Examples:
 // defaultPlan is the plan that prompt uses before the first run, as signalbox init calls it.
 const defaultPlan = "plan.md"
 
-func (c *promptCommand) Run(p *cli.Program) error {
+func (c *PromptCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
 	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.WorkOptions(c.BoxFlag), func(b *box.Box) error {
 		root := p.ProjectRoot(c.BoxFlag, b.Dir)
@@ -77,7 +77,7 @@ func (c *promptCommand) Run(p *cli.Program) error {
 }
 
 // planFile returns the file of the plan to load, "" if the plans in the box are meant.
-func (c *promptCommand) planFile(p *cli.Program, b *box.Box, root string) (string, error) {
+func (c *PromptCommand) planFile(p *cli.Program, b *box.Box, root string) (string, error) {
 	planned := false
 	b.Engine.View(func(s *rules.State) {
 		for w := range s.Works() {

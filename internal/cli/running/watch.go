@@ -1,4 +1,4 @@
-package main
+package running
 
 import (
 	"errors"
@@ -9,12 +9,12 @@ import (
 	"signalbox/internal/run/progress"
 )
 
-type watchCommand struct {
+type WatchCommand struct {
 	cli.BoxFlag
 	runFlags
 }
 
-func (watchCommand) Help() string {
+func (WatchCommand) Help() string {
 	return `Shows a run of this box that was started elsewhere, such as in another terminal, on the same screen that signalbox run has. It only reads: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; q or Ctrl-C leaves, and the run continues. If no run is active, it waits for one.
 
 Without a terminal, or with --plain, it prints a line for each event from now on, and with --json the events of the ledger.
@@ -26,7 +26,7 @@ Examples:
     signalbox watch --json | jq -c 'select(.type == "QuestionAsked")'`
 }
 
-func (c *watchCommand) Run(p *cli.Program) error {
+func (c *WatchCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	return cli.WithOpened(ctx, p, c.BoxFlag, box.OpenReadOnly, p.ReadOptions(c.BoxFlag), func(b *box.Box) error {

@@ -1,4 +1,6 @@
-package main
+// Package running is the commands that carry out plans, or help to write them: run, demo, worker,
+// watch, plan and prompt.
+package running
 
 import (
 	"bufio"
@@ -30,7 +32,7 @@ import (
 	"signalbox/transcript"
 )
 
-type runCommand struct {
+type RunCommand struct {
 	cli.BoxFlag
 	runFlags
 	slotsFlag
@@ -69,7 +71,7 @@ type slotsFlag struct {
 	Slots uint `placeholder:"N" help:"The most agents, checks and merges that this process runs at once. Default: only the limits of the box apply."`
 }
 
-func (runCommand) Help() string {
+func (RunCommand) Help() string {
 	return `Runs a plan until every task is complete. Each task is developed in its own git worktree, checked, reviewed, audited and merged into your current branch, or delivered as the setting deliver says. .signalbox/signalbox.yaml configures the agents and the checks that must pass; if there is no box, one is created. docs/configuration.md describes every setting.
 
 Agents can ask you what only you can decide: signalbox questions shows the questions, signalbox answer answers one, and the rest of the plan continues meanwhile. On a terminal a screen shows the run, and you can do all this there: select a task with the arrow keys, Enter reads its transcript, d its diff, i its findings and checks; a answers or approves what waits for you, x rejects a merge, r sends a task back, t tells its next agent something; ? shows all keys. Ctrl-C stops the agents and keeps their work; run the same command again to resume, also after a crash. A second signalbox run on the same box joins the first.
@@ -90,7 +92,7 @@ Examples:
 // maxPlan is the largest size of a plan.
 const maxPlan = 8 << 20
 
-func (c *runCommand) Run(p *cli.Program) error {
+func (c *RunCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("run a plan"); err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (c *runCommand) Run(p *cli.Program) error {
 }
 
 // finished returns what to do with a finished plan that now has other tasks.
-func (c *runCommand) finished() rules.FinishedPlan {
+func (c *RunCommand) finished() rules.FinishedPlan {
 	switch {
 	case c.NewPlan:
 		return rules.FinishedRenew

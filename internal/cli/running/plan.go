@@ -1,4 +1,4 @@
-package main
+package running
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"signalbox/internal/run/plan"
 )
 
-type planCommands struct {
+type PlanCommands struct {
 	New    planNewCommand    `cmd:"" help:"Write a plan for you to edit."`
 	Import planImportCommand `cmd:"" help:"Make a plan from GitHub issues."`
 	Check  planCheckCommand  `cmd:"" help:"Check a plan for faults."`
@@ -18,7 +18,7 @@ type planCommands struct {
 	Update planUpdateCommand `cmd:"" help:"Load a changed plan while a run works on it."`
 }
 
-func (planCommands) Help() string {
+func (PlanCommands) Help() string {
 	return `A plan is a Markdown file with tasks for agents. "### Phase 1: name" starts a phase, and "#### Task T1: title" starts a task. A task has the fields **Work**, **Acceptance Criteria** (a list) and **Blocked By** (ids, or none), and optionally **Required Reading**, **Environments**, **Target Files**, **Priority** (high, medium, low or a number) and **Budget** (such as 200000 tokens, $5, 30m). Each field name is followed by a colon.
 
 Examples:

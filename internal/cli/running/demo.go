@@ -1,4 +1,4 @@
-package main
+package running
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"signalbox/internal/run/agent"
 )
 
-type demoCommand struct {
+type DemoCommand struct {
 	runFlags
 	Pace *time.Duration `placeholder:"D" help:"The minimum duration of an agent's step. Default: 300ms on a terminal, otherwise 0."`
 	Keep bool           `help:"Keep the temporary folder and print its path."`
@@ -28,7 +28,7 @@ type demoCommand struct {
 	listenFlag
 }
 
-func (demoCommand) Help() string {
+func (DemoCommand) Help() string {
 	return `Runs a plan of six tasks in a temporary git repository, with scripted agents: real processes that write like claude, codex, gemini, opencode and plain programs, and edit real files. The checks and merges are real too. On the way a review fails, a check fails, the infrastructure breaks and is repaired, an expert is asked, you are asked a question (the demo answers it), an agent crashes, and an agent sends an invalid signal and is asked again. You need no key and no network, and it takes well under a minute; on a terminal it runs slowly enough to watch.
 
 Examples:
@@ -38,7 +38,7 @@ Examples:
     signalbox demo --stay`
 }
 
-func (c *demoCommand) Run(p *cli.Program) error {
+func (c *DemoCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("run the demo"); err != nil {
 		return err
 	}
