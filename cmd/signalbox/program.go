@@ -10,30 +10,31 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/orders"
 	"signalbox/internal/cli/running"
 )
 
 // commands is the grammar of the command line.
 type commands struct {
-	Run       running.RunCommand    `cmd:"" help:"Run a plan with agents until it is complete."`
-	Demo      running.DemoCommand   `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
-	Questions questionsCommand      `cmd:"" help:"Show what agents ask you."`
-	Answer    answerCommand         `cmd:"" help:"Answer a question."`
-	Pause     pauseCommand          `cmd:"" help:"Stop dispatching work, for a task or the whole run."`
-	Resume    resumeCommand         `cmd:"" help:"End a pause."`
-	Cancel    cancelCommand         `cmd:"" help:"Cancel a task or the whole run."`
-	Retry     retryCommand          `cmd:"" help:"Restart a task, or all blocked tasks."`
-	Approve   approveCommand        `cmd:"" help:"Approve a merge."`
-	Reject    rejectCommand         `cmd:"" help:"Reject a merge and send the task back with the reason."`
-	Rework    reworkCommand         `cmd:"" help:"Send a task back to the developer with what you want."`
-	Tell      tellCommand           `cmd:"" help:"Give words to the next agent on a task."`
-	Status    statusCommand         `cmd:"" help:"Show what is going on."`
-	Logs      logsCommand           `cmd:"" help:"Show what the agents of a task wrote and did."`
-	Diff      diffCommand           `cmd:"" help:"Show what a task changes."`
-	Watch     running.WatchCommand  `cmd:"" help:"Watch a run that was started elsewhere."`
-	Worker    running.WorkerCommand `cmd:"" help:"Work on the plan of a box."`
-	Plan      running.PlanCommands  `cmd:"" help:"Write, import, check, show and update plans."`
-	Prompt    running.PromptCommand `cmd:"" help:"Show the prompt for an agent."`
+	Run       running.RunCommand      `cmd:"" help:"Run a plan with agents until it is complete."`
+	Demo      running.DemoCommand     `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
+	Questions orders.QuestionsCommand `cmd:"" help:"Show what agents ask you."`
+	Answer    orders.AnswerCommand    `cmd:"" help:"Answer a question."`
+	Pause     orders.PauseCommand     `cmd:"" help:"Stop dispatching work, for a task or the whole run."`
+	Resume    orders.ResumeCommand    `cmd:"" help:"End a pause."`
+	Cancel    orders.CancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
+	Retry     orders.RetryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
+	Approve   orders.ApproveCommand   `cmd:"" help:"Approve a merge."`
+	Reject    orders.RejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
+	Rework    orders.ReworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
+	Tell      orders.TellCommand      `cmd:"" help:"Give words to the next agent on a task."`
+	Status    statusCommand           `cmd:"" help:"Show what is going on."`
+	Logs      logsCommand             `cmd:"" help:"Show what the agents of a task wrote and did."`
+	Diff      diffCommand             `cmd:"" help:"Show what a task changes."`
+	Watch     running.WatchCommand    `cmd:"" help:"Watch a run that was started elsewhere."`
+	Worker    running.WorkerCommand   `cmd:"" help:"Work on the plan of a box."`
+	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`
+	Prompt    running.PromptCommand   `cmd:"" help:"Show the prompt for an agent."`
 
 	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
 	Invite inviteCommand  `cmd:"" help:"Print a token with which another machine joins a box."`

@@ -1,4 +1,4 @@
-package main
+package orders
 
 import (
 	"context"
@@ -92,9 +92,9 @@ func (f *steerFlags) rework(p *cli.Program, order rules.OrderKind, what string) 
 	})
 }
 
-type rejectCommand struct{ steerFlags }
+type RejectCommand struct{ steerFlags }
 
-func (rejectCommand) Help() string {
+func (RejectCommand) Help() string {
 	return `Rejects the merge of a task that waits for your approval: the task goes back to the developer with your reason, which comes first in its prompt. The critic and the auditor see it too, to check that it is done. For a task that does not wait for approval, use signalbox rework.
 
 Without a text, your editor opens (VISUAL or EDITOR), with the change and the findings so far as comments.
@@ -106,11 +106,11 @@ Examples:
     signalbox reject T3`
 }
 
-func (c *rejectCommand) Run(p *cli.Program) error { return c.rework(p, orderReject, "the reason") }
+func (c *RejectCommand) Run(p *cli.Program) error { return c.rework(p, orderReject, "the reason") }
 
-type reworkCommand struct{ steerFlags }
+type ReworkCommand struct{ steerFlags }
 
-func (reworkCommand) Help() string {
+func (ReworkCommand) Help() string {
 	return `Sends a task back to the developer with what you want, in whatever phase it is, as long as it is not merged. It comes first in the developer's prompt, before the findings of critics and auditors, until the developer has delivered work that passes its checks. Critics and auditors see it too. An agent that works on the task is stopped; what a developer has changed stays. Open questions about it are withdrawn, and earlier failures no longer count.
 
 Without a text, your editor opens (VISUAL or EDITOR), with the findings so far as comments.
@@ -122,13 +122,13 @@ Examples:
     signalbox rework T3`
 }
 
-func (c *reworkCommand) Run(p *cli.Program) error {
+func (c *ReworkCommand) Run(p *cli.Program) error {
 	return c.rework(p, orderRework, "what you want")
 }
 
-type tellCommand struct{ steerFlags }
+type TellCommand struct{ steerFlags }
 
-func (tellCommand) Help() string {
+func (TellCommand) Help() string {
 	return `Gives words to the agent whose turn on a task is next, whatever its role, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent has them in its prompt. To have something changed, use signalbox rework.
 
 Without a text, your editor opens (VISUAL or EDITOR).
@@ -139,7 +139,7 @@ Examples:
     signalbox tell T3 - < notes.txt`
 }
 
-func (c *tellCommand) Run(p *cli.Program) error {
+func (c *TellCommand) Run(p *cli.Program) error {
 	decide := func(id, text string) rules.Command {
 		return rules.Tell{Work: id, Text: text, Actor: p.ActorOf(c.Actor)}
 	}

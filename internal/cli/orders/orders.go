@@ -1,4 +1,6 @@
-package main
+// Package orders is the commands with which the operator decides: answers to questions, pauses and
+// retries, approvals, and words to agents.
+package orders
 
 import (
 	"bufio"
@@ -245,12 +247,12 @@ func (f *orderFlags) printSteering(ctx context.Context, p *cli.Program, b *box.B
 	return out.Flush() // before the order, not when the command ends
 }
 
-type pauseCommand struct {
+type PauseCommand struct {
 	orderFlags
 	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: the whole run."`
 }
 
-func (pauseCommand) Help() string {
+func (PauseCommand) Help() string {
 	return `Stops dispatching work, for one task or for the whole run. Agents that are running finish their turn, and their signals count.
 
 Examples:
@@ -259,14 +261,14 @@ Examples:
     signalbox pause T3 --reason 'the design is being discussed'`
 }
 
-func (c *pauseCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderPause, c.Task) }
+func (c *PauseCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderPause, c.Task) }
 
-type resumeCommand struct {
+type ResumeCommand struct {
 	orderFlags
 	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: the whole run."`
 }
 
-func (resumeCommand) Help() string {
+func (ResumeCommand) Help() string {
 	return `Ends the pause of one task or of the whole run.
 
 Examples:
@@ -275,14 +277,14 @@ Examples:
     signalbox resume T3`
 }
 
-func (c *resumeCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderResume, c.Task) }
+func (c *ResumeCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderResume, c.Task) }
 
-type cancelCommand struct {
+type CancelCommand struct {
 	orderFlags
 	Task string `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: the whole run."`
 }
 
-func (cancelCommand) Help() string {
+func (CancelCommand) Help() string {
 	return `Cancels a task, or the whole run if you name none. Agents that work on it are stopped, and it is not dispatched again. What was merged stays. Tasks that depend on a cancelled task never start: change the plan, or undo the cancellation with signalbox retry.
 
 Examples:
@@ -291,16 +293,16 @@ Examples:
     signalbox cancel`
 }
 
-func (c *cancelCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderCancel, c.Task) }
+func (c *CancelCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderCancel, c.Task) }
 
-type retryCommand struct {
+type RetryCommand struct {
 	orderFlags
 	Task string          `arg:"" optional:"" help:"The task, or PLAN/TASK if several plans have it. Default: all blocked tasks, and a run that was cancelled or paused."`
 	From signalbox.Phase `placeholder:"PHASE" help:"The phase in which the task restarts: the one that it has reached, or an earlier one, such as REVIEW. Default: the one that it has reached."`
 	Note string          `placeholder:"TEXT" help:"What the next agent of the task reads first in its prompt; - reads it from standard input."`
 }
 
-func (retryCommand) Help() string {
+func (RetryCommand) Help() string {
 	return `Restarts a task in its current phase: earlier failures no longer count, open questions about it are withdrawn, and an agent that works on it is stopped. It also undoes a cancellation. Without a task, it restarts all tasks that are blocked by questions.
 
 With --from, the task restarts in that phase: IMPLEMENTATION, CI_PENDING, REVIEW or READY_FOR_MERGE. What it passed there and later counts no more: it is reviewed, audited and approved again. A phase that it has not reached is refused.
@@ -312,7 +314,7 @@ Examples:
     signalbox retry --reason 'the service is up again'`
 }
 
-func (c *retryCommand) Run(p *cli.Program) error {
+func (c *RetryCommand) Run(p *cli.Program) error {
 	if c.Note == "-" && c.Reason == "-" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the reason and the note cannot both be read from standard input"), Hint: "write one of them as an argument"}
 	}
@@ -323,12 +325,12 @@ func (c *retryCommand) Run(p *cli.Program) error {
 	return c.give(p, rules.Order{What: rules.OrderRetry, From: signalbox.Phase(strings.ToUpper(string(c.From))), Note: note}, c.Task)
 }
 
-type approveCommand struct {
+type ApproveCommand struct {
 	orderFlags
 	Task string `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
 }
 
-func (approveCommand) Help() string {
+func (ApproveCommand) Help() string {
 	return `Approves the merge of a task: of the commit that was checked, reviewed and audited. The answer shows this commit and what it changes. Changes of files that steer agents, such as CLAUDE.md and .claude, are shown in full before that, with --json on standard error; if they cannot be shown, nothing is approved. If the task is changed after that, it needs another approval. The configuration asks for approval with approve: merge. To send the task back instead, use signalbox reject.
 
 Examples:
@@ -337,9 +339,9 @@ Examples:
     signalbox approve T3 --json`
 }
 
-func (c *approveCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderApprove, c.Task) }
+func (c *ApproveCommand) Run(p *cli.Program) error { return c.order(p, rules.OrderApprove, c.Task) }
 
-type answerCommand struct {
+type AnswerCommand struct {
 	cli.BoxFlag
 	cli.AnswerFlag
 	Question string       `arg:"" help:"The question, such as Q-1."`
@@ -347,7 +349,7 @@ type answerCommand struct {
 	Actor    cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
 }
 
-func (answerCommand) Help() string {
+func (AnswerCommand) Help() string {
 	return `Answers a question. The task is dispatched again with the question and the answer in its prompt, and earlier failures no longer count. A question can be answered only once.
 
 Some questions come from signalbox itself. When a budget is spent, an answer that starts with "no", "stop" or "halt" pauses the work and grants nothing; any other answer grants the same budget again. Raising the budget in the configuration and running the plan again answers the question too. When remediation does not succeed, an answer that starts with "healthy" declares the base healthy, "halt" pauses the run, and any other answer is guidance for the next attempt. When a task changes nothing, an answer that starts with "done" completes it, and any other answer is guidance for another attempt.
@@ -371,7 +373,7 @@ type answered struct {
 	Continue string `json:"continue,omitempty"`
 }
 
-func (c *answerCommand) Run(p *cli.Program) error {
+func (c *AnswerCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("answer questions"); err != nil {
 		return err
 	}
@@ -405,7 +407,7 @@ func (c *answerCommand) Run(p *cli.Program) error {
 }
 
 // about returns the question for the editor. It fails if the question cannot be answered.
-func (c *answerCommand) about(p *cli.Program) (about string, err error) {
+func (c *AnswerCommand) about(p *cli.Program) (about string, err error) {
 	err = p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		b.Engine.View(func(s *rules.State) {
 			err = rules.Decide(s, time.Now(), rules.AnswerQuestion{Question: c.Question, Answer: "text", Actor: p.ActorOf(c.Actor)}).Err
@@ -427,13 +429,13 @@ func (c *answerCommand) about(p *cli.Program) (about string, err error) {
 	return about, err
 }
 
-type questionsCommand struct {
+type QuestionsCommand struct {
 	cli.BoxFlag
 	JSON bool `name:"json" help:"Print a JSON array."`
 	All  bool `help:"Show answered questions too."`
 }
 
-func (questionsCommand) Help() string {
+func (QuestionsCommand) Help() string {
 	return `Shows what agents ask you, and what else waits for your decision: limits that were reached, budgets that are spent, merges that need approval. Questions have no timeout.
 
 Examples:
@@ -443,7 +445,7 @@ Examples:
     signalbox questions --all --json`
 }
 
-func (c *questionsCommand) Run(p *cli.Program) error {
+func (c *QuestionsCommand) Run(p *cli.Program) error {
 	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		list, err := crew.Questions(ctx, b, c.All)
 		if err != nil {
