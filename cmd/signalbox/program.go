@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/looking"
 	"signalbox/internal/cli/orders"
 	"signalbox/internal/cli/running"
 )
@@ -28,9 +29,9 @@ type commands struct {
 	Reject    orders.RejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
 	Rework    orders.ReworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
 	Tell      orders.TellCommand      `cmd:"" help:"Give words to the next agent on a task."`
-	Status    statusCommand           `cmd:"" help:"Show what is going on."`
-	Logs      logsCommand             `cmd:"" help:"Show what the agents of a task wrote and did."`
-	Diff      diffCommand             `cmd:"" help:"Show what a task changes."`
+	Status    looking.StatusCommand   `cmd:"" help:"Show what is going on."`
+	Logs      looking.LogsCommand     `cmd:"" help:"Show what the agents of a task wrote and did."`
+	Diff      looking.DiffCommand     `cmd:"" help:"Show what a task changes."`
 	Watch     running.WatchCommand    `cmd:"" help:"Watch a run that was started elsewhere."`
 	Worker    running.WorkerCommand   `cmd:"" help:"Work on the plan of a box."`
 	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`

@@ -1,4 +1,4 @@
-package main
+package looking
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/run/inspect/render"
 )
 
-type logsCommand struct {
+type LogsCommand struct {
 	cli.BoxFlag
 	cli.PagerFlag
 	Task    string       `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
@@ -25,7 +25,7 @@ type logsCommand struct {
 	Raw     bool         `help:"Print the exact bytes that the agents wrote, also to a terminal."`
 }
 
-func (logsCommand) Help() string {
+func (LogsCommand) Help() string {
 	return `Shows what the agents of a task wrote and did: their words, their tool calls with the start of each result, and their signals. A signal that counts has the mark ✔; one that was refused has ✘ and the reason. Each turn ends with what it came to and what it used. Without --all or --session it shows the last session of an agent.
 
 On a terminal the text goes through the program that PAGER names, or less.
@@ -38,7 +38,7 @@ Examples:
     signalbox logs T1 --session w-1f2e3d4c5b6a.2 --raw > transcript.jsonl`
 }
 
-func (c *logsCommand) Run(p *cli.Program) error {
+func (c *LogsCommand) Run(p *cli.Program) error {
 	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
@@ -63,7 +63,7 @@ func (c *logsCommand) Run(p *cli.Program) error {
 	})
 }
 
-func (c *logsCommand) follow(p *cli.Program, b *box.Box, w *rules.Work, indexes []int) error {
+func (c *LogsCommand) follow(p *cli.Program, b *box.Box, w *rules.Work, indexes []int) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	from := 0
@@ -83,7 +83,7 @@ func (c *logsCommand) follow(p *cli.Program, b *box.Box, w *rules.Work, indexes 
 }
 
 // choose returns the indexes of the sessions to print.
-func (c *logsCommand) choose(w *rules.Work) (indexes []int, err error) {
+func (c *LogsCommand) choose(w *rules.Work) (indexes []int, err error) {
 	sessions := w.View(time.Now()).Sessions
 	for i, s := range sessions {
 		if c.Session == "" || s.Session == string(c.Session) {

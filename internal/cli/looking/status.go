@@ -1,4 +1,6 @@
-package main
+// Package looking is the commands that show what a run does and did, and change nothing: status,
+// logs and diff.
+package looking
 
 import (
 	"context"
@@ -10,12 +12,12 @@ import (
 	"signalbox/internal/run/inspect/render"
 )
 
-type statusCommand struct {
+type StatusCommand struct {
 	cli.BoxFlag
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
-func (statusCommand) Help() string {
+func (StatusCommand) Help() string {
 	return `Shows on one screen what is going on: the progress of the plan, which tasks are worked on and by whom, what waits for you and the command that answers it, what was spent, and whether a run is active on this machine. It changes nothing, and works during a run and without one.
 
 Exit status: 0, also if the run is stuck or waits for you.
@@ -27,7 +29,7 @@ Examples:
     watch -n 5 signalbox status`
 }
 
-func (c *statusCommand) Run(p *cli.Program) error {
+func (c *StatusCommand) Run(p *cli.Program) error {
 	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		st, err := inspect.ReadStatus(ctx, b, time.Now())
 		if err != nil {

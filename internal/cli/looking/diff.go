@@ -1,4 +1,4 @@
-package main
+package looking
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/run/workspace"
 )
 
-type diffCommand struct {
+type DiffCommand struct {
 	cli.BoxFlag
 	cli.PagerFlag
 	Task    string `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
@@ -20,7 +20,7 @@ type diffCommand struct {
 	Working bool   `help:"Show what the agent has changed in its working copy and not saved yet."`
 }
 
-func (diffCommand) Help() string {
+func (DiffCommand) Help() string {
 	return `Shows what would be merged: what the last saved commit of the task changes, compared with the commit of the base that it started from. For a merged task it shows what was merged. Changes of files that steer agents, such as CLAUDE.md and .claude, come first. signalbox saves the work of an agent when its turn ends; --working shows what a running agent has changed since then.
 
 On a terminal the text goes through the program that PAGER names, or less.
@@ -32,7 +32,7 @@ Examples:
     signalbox diff T1 --working`
 }
 
-func (c *diffCommand) Run(p *cli.Program) error {
+func (c *DiffCommand) Run(p *cli.Program) error {
 	return p.WithReadOnlyBox(c.BoxFlag, func(ctx context.Context, b *box.Box) error {
 		var w *rules.Work
 		var err error
