@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/byhand"
 	"signalbox/internal/cli/looking"
 	"signalbox/internal/cli/orders"
 	"signalbox/internal/cli/running"
@@ -37,18 +38,18 @@ type commands struct {
 	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`
 	Prompt    running.PromptCommand   `cmd:"" help:"Show the prompt for an agent."`
 
-	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
-	Invite inviteCommand  `cmd:"" help:"Print a token with which another machine joins a box."`
-	Join   joinCommand    `cmd:"" help:"Make this machine part of a box that another machine has."`
-	Trust  trustCommand   `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
-	Config configCommands `cmd:"" help:"Show the configuration that counts."`
-	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`
-	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
-	Blob   blobCommands   `cmd:"" help:"Read or redact the output of agents."`
+	Init   initCommand         `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
+	Invite inviteCommand       `cmd:"" help:"Print a token with which another machine joins a box."`
+	Join   joinCommand         `cmd:"" help:"Make this machine part of a box that another machine has."`
+	Trust  trustCommand        `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
+	Config configCommands      `cmd:"" help:"Show the configuration that counts."`
+	Work   byhand.WorkCommands `cmd:"" help:"Open, claim and move work by hand."`
+	Ledger ledgerCommands      `cmd:"" help:"Read, verify, prove and sign the ledger."`
+	Blob   blobCommands        `cmd:"" help:"Read or redact the output of agents."`
 
-	Scan  scanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
-	Strip stripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
-	Exit  exitCommands `cmd:"" help:"Check exit signals."`
+	Scan  byhand.ScanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
+	Strip byhand.StripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
+	Exit  byhand.ExitCommands `cmd:"" help:"Check exit signals."`
 
 	Sandbox sandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
 	Notify  notifyCommands  `cmd:"" help:"Test how you are notified."`

@@ -1,4 +1,4 @@
-package main
+package byhand
 
 import (
 	"bytes"
@@ -22,9 +22,9 @@ const (
 	policySeed = "seed"
 )
 
-// scanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
+// ScanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
 // instead of turning off a check or reading standard input.
-type scanCommand struct {
+type ScanCommand struct {
 	Format    signalbox.Format `default:"auto" placeholder:"F" help:"The format of the transcript: ${formats}. auto detects it by the first line that is not blank. Default: auto."`
 	Role      *signalbox.Role  `placeholder:"R" help:"Refuse line signals that this role may not send: ${roles}."`
 	Work      *string          `placeholder:"ID" help:"Refuse line signals about any other work item."`
@@ -37,7 +37,7 @@ type scanCommand struct {
 	File      *string          `arg:"" optional:"" help:"The transcript. Default: standard input, like -."`
 }
 
-func (scanCommand) Help() string {
+func (ScanCommand) Help() string {
 	return `Reads the output of an agent and prints the signals in it, one JSON object per line, as soon as each is certain. Only the agent's own text counts: signals in tool results, quoted prompts and code fences are ignored. A signal that counts has "refused": null. With --resolve it reads to the end and prints the one result of the turn, which is "unknown" if no signal counts.
 
 Examples:
@@ -48,7 +48,7 @@ Examples:
     tail -f agent.log | signalbox scan --format plain`
 }
 
-func (c *scanCommand) Run(p *cli.Program) error {
+func (c *ScanCommand) Run(p *cli.Program) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *scanCommand) Run(p *cli.Program) error {
 	return c.list(p, in)
 }
 
-func (c *scanCommand) check() error {
+func (c *ScanCommand) check() error {
 	if err := oneOf("format", c.Format, signalbox.Formats()); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (c *scanCommand) check() error {
 }
 
 // list prints signals as they arrive.
-func (c *scanCommand) list(p *cli.Program, in io.Reader) error {
+func (c *ScanCommand) list(p *cli.Program, in io.Reader) error {
 	printed, refused := 0, 0
 	scanner, err := c.scan(in, func(signals []signalbox.Signal) error {
 		for i := range signals {
@@ -122,7 +122,7 @@ func (c *scanCommand) list(p *cli.Program, in io.Reader) error {
 }
 
 // resolve prints the result of the whole turn.
-func (c *scanCommand) resolve(p *cli.Program, in io.Reader) error {
+func (c *ScanCommand) resolve(p *cli.Program, in io.Reader) error {
 	var turn []signalbox.Signal
 	scanner, err := c.scan(in, func(signals []signalbox.Signal) error {
 		turn = append(turn, signals...)
@@ -146,7 +146,7 @@ func (c *scanCommand) resolve(p *cli.Program, in io.Reader) error {
 	return nil
 }
 
-func (c *scanCommand) resolveSeed(p *cli.Program, in io.Reader) error {
+func (c *ScanCommand) resolveSeed(p *cli.Program, in io.Reader) error {
 	if c.Role != nil || c.Work != nil || c.Key != nil {
 		p.Notef("--policy seed ignores --role, --work and --key")
 	}
@@ -166,7 +166,7 @@ func (c *scanCommand) resolveSeed(p *cli.Program, in io.Reader) error {
 }
 
 // printResult prints the result of a turn, with the output that it is the result of if that is wanted.
-func (c *scanCommand) printResult(p *cli.Program, result signalbox.Signal, scanner *transcript.Scanner) error {
+func (c *ScanCommand) printResult(p *cli.Program, result signalbox.Signal, scanner *transcript.Scanner) error {
 	if !c.RawOutput {
 		return p.PrintJSON(&result, "")
 	}
@@ -184,7 +184,7 @@ func (c *scanCommand) printResult(p *cli.Program, result signalbox.Signal, scann
 const adviceSize = 4 << 10
 
 // scan scans the input to its end, and calls take with signals as they become certain.
-func (c *scanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
+func (c *ScanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), Excerpt: adviceSize, RawOutput: c.RawOutput})
 	buf := make([]byte, cli.ReadSize)
 	for {

@@ -1,4 +1,4 @@
-package main
+package byhand
 
 import (
 	"bytes"
@@ -11,11 +11,11 @@ import (
 	"signalbox/transcript"
 )
 
-type exitCommands struct {
+type ExitCommands struct {
 	Check exitCheckCommand `cmd:"" help:"Validate an exit signal."`
 }
 
-func (exitCommands) Help() string {
+func (ExitCommands) Help() string {
 	return `An exit signal is the JSON object with which an agent ends a work phase. This command only checks it; signalbox work exit submits it.
 
 Examples:

@@ -1,4 +1,4 @@
-package main
+package byhand
 
 import (
 	"bufio"
@@ -8,12 +8,12 @@ import (
 	"signalbox/transcript"
 )
 
-type stripCommand struct {
+type StripCommand struct {
 	cli.RawFlag
 	File *string `arg:"" optional:"" help:"The file with the reply. Default: standard input, like -."`
 }
 
-func (stripCommand) Help() string {
+func (StripCommand) Help() string {
 	return `Copies the reply of a model without its turn signals. It removes every complete <signal type="…">…</signal> outside code fences and inline code, of any type, and white space at the end; everything else is unchanged, except that control characters are escaped on a terminal. It works as a filter: text is written as soon as it cannot be part of a signal.
 
 Examples:
@@ -22,7 +22,7 @@ Examples:
     model-client | signalbox strip`
 }
 
-func (c *stripCommand) Run(p *cli.Program) error {
+func (c *StripCommand) Run(p *cli.Program) error {
 	in, err := p.Open(c.File)
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func (c *stripCommand) Run(p *cli.Program) error {
 }
 
 // finish ends the text. On a terminal it also ends the last line, so that the shell prompt starts on a new line.
-func (c *stripCommand) finish(p *cli.Program, strip *transcript.StripStream, out *bufio.Writer) error {
+func (c *StripCommand) finish(p *cli.Program, strip *transcript.StripStream, out *bufio.Writer) error {
 	if err := strip.Close(); err != nil || !cli.IsTerminal(p.Stdout) {
 		return err
 	}

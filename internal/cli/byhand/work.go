@@ -1,4 +1,6 @@
-package main
+// Package byhand is the commands that do one step of a run by hand: find the signals in the output
+// of an agent, check an exit signal, and open, claim and move work.
+package byhand
 
 import (
 	"signalbox"
@@ -7,7 +9,7 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-type workCommands struct {
+type WorkCommands struct {
 	Open    workOpenCommand    `cmd:"" help:"Add a work item."`
 	List    workListCommand    `cmd:"" help:"List all work."`
 	Show    workShowCommand    `cmd:"" help:"Show a work item: its phase, its lease and its sessions."`
@@ -18,7 +20,7 @@ type workCommands struct {
 	Unblock workUnblockCommand `cmd:"" help:"Return blocked work to its previous phase."`
 }
 
-func (workCommands) Help() string {
+func (WorkCommands) Help() string {
 	return `A work item moves through phases, and one session at a time holds it. A session claims a work item, does the work, and submits an exit signal, which moves the work item to its next phase and ends the lease, in one step. docs/state-machine.md lists the phases and the roles that may claim in each.
 
 Examples:
