@@ -11,6 +11,7 @@ import (
 	"signalbox/brief"
 	"signalbox/internal/cli"
 	"signalbox/internal/cli/byhand"
+	"signalbox/internal/cli/ledgers"
 	"signalbox/internal/cli/looking"
 	"signalbox/internal/cli/orders"
 	"signalbox/internal/cli/running"
@@ -38,14 +39,14 @@ type commands struct {
 	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`
 	Prompt    running.PromptCommand   `cmd:"" help:"Show the prompt for an agent."`
 
-	Init   initCommand         `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
-	Invite inviteCommand       `cmd:"" help:"Print a token with which another machine joins a box."`
-	Join   joinCommand         `cmd:"" help:"Make this machine part of a box that another machine has."`
-	Trust  trustCommand        `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
-	Config configCommands      `cmd:"" help:"Show the configuration that counts."`
-	Work   byhand.WorkCommands `cmd:"" help:"Open, claim and move work by hand."`
-	Ledger ledgerCommands      `cmd:"" help:"Read, verify, prove and sign the ledger."`
-	Blob   blobCommands        `cmd:"" help:"Read or redact the output of agents."`
+	Init   initCommand            `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
+	Invite inviteCommand          `cmd:"" help:"Print a token with which another machine joins a box."`
+	Join   joinCommand            `cmd:"" help:"Make this machine part of a box that another machine has."`
+	Trust  trustCommand           `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
+	Config configCommands         `cmd:"" help:"Show the configuration that counts."`
+	Work   byhand.WorkCommands    `cmd:"" help:"Open, claim and move work by hand."`
+	Ledger ledgers.LedgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
+	Blob   ledgers.BlobCommands   `cmd:"" help:"Read or redact the output of agents."`
 
 	Scan  byhand.ScanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
 	Strip byhand.StripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
@@ -63,11 +64,11 @@ type commands struct {
 	Serve     serveCommand      `cmd:"" help:"Serve a dashboard and an API over HTTP."`
 	Token     tokenCommands     `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 
-	Backup   backupCommand    `cmd:"" help:"Write a backup of a box to a file."`
-	Restore  restoreCommand   `cmd:"" help:"Restore a box from a backup."`
-	Doctor   doctorCommand    `cmd:"" help:"Check the installation, the box and the configuration."`
-	Rehearse rehearseCommands `cmd:"" help:"Run scripted agents and models."`
-	Version  versionCommand   `cmd:"" help:"Print the version."`
+	Backup   ledgers.BackupCommand  `cmd:"" help:"Write a backup of a box to a file."`
+	Restore  ledgers.RestoreCommand `cmd:"" help:"Restore a box from a backup."`
+	Doctor   doctorCommand          `cmd:"" help:"Check the installation, the box and the configuration."`
+	Rehearse rehearseCommands       `cmd:"" help:"Run scripted agents and models."`
+	Version  versionCommand         `cmd:"" help:"Print the version."`
 
 	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`

@@ -1,4 +1,4 @@
-package main
+package ledgers
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"signalbox/internal/core/rules"
 )
 
-type blobCommands struct {
+type BlobCommands struct {
 	Get    blobGetCommand    `cmd:"" help:"Write a blob to standard output."`
 	Redact blobRedactCommand `cmd:"" help:"Destroy the content of a blob."`
 }
 
-func (blobCommands) Help() string {
+func (BlobCommands) Help() string {
 	return `The output of agents is stored in blobs, to which the ledger refers by digest. You can destroy the content of a blob, and the ledger still verifies.
 
 Examples:

@@ -1,4 +1,4 @@
-package main
+package ledgers
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 	"signalbox/internal/text"
 )
 
-type backupCommand struct {
+type BackupCommand struct {
 	cli.BoxFlag
 	File  string `arg:"" help:"The file to write; - means standard output."`
 	Force bool   `help:"Overwrite an existing file."`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }
 
-func (backupCommand) Help() string {
+func (BackupCommand) Help() string {
 	return `Writes a copy of the whole box to one file: all events up to now, the blobs that they refer to, the last checkpoint, the public key, signalbox.yaml and the prompts next to it. The box can be in use. The file is a tar file, compressed if its name ends in .gz or .tgz; docs/backup.md describes its contents. It is either complete or not written at all.
 
 The private key is NOT in the backup. A restored box cannot sign without it, so keep a copy of the key elsewhere; the command prints where it is. Blobs that you redact later stay in earlier backups: protect backups like the box itself.
@@ -42,7 +42,7 @@ type backedUp struct {
 	Head   signalbox.Hash `json:"head"`
 }
 
-func (c *backupCommand) Run(p *cli.Program) error {
+func (c *BackupCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("back up the box"); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *backupCommand) Run(p *cli.Program) error {
 	})
 }
 
-func (c *backupCommand) check(p *cli.Program) error {
+func (c *BackupCommand) check(p *cli.Program) error {
 	switch {
 	case c.File == "":
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("the name of the file is empty"),
@@ -86,7 +86,7 @@ func (c *backupCommand) check(p *cli.Program) error {
 	return nil
 }
 
-func (c *backupCommand) print(p *cli.Program, done box.BackupResult) error {
+func (c *BackupCommand) print(p *cli.Program, done box.BackupResult) error {
 	what := fmt.Sprintf("%s, %s, %s, head %s", eventCount(done.Events), text.Count(done.Blobs, "blob"), formatBytes(done.Bytes), done.Head)
 	var err error
 	switch {
@@ -134,7 +134,7 @@ func formatBytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, strings.Fields("B kB MB GB TB")[unit])
 }
 
-type restoreCommand struct {
+type RestoreCommand struct {
 	File   string       `arg:"" help:"The backup; - means standard input."`
 	Dir    string       `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
 	Key    cli.NonEmpty `placeholder:"KEY" help:"The public key that you keep elsewhere, or a file that contains it. The backup must be signed with it."`
@@ -142,7 +142,7 @@ type restoreCommand struct {
 	JSON   bool         `name:"json" help:"Print one JSON object."`
 }
 
-func (restoreCommand) Help() string {
+func (RestoreCommand) Help() string {
 	return `Creates the folder .signalbox from a backup. Everything is checked first: the hash of every event and its link to the previous one, that every event is one that signalbox would have written, the root and signature of the checkpoint, and the digest of every blob. If a check fails, the command reports the first fault, writes nothing, and the exit status is 5. To be sure that a backup is genuine, check it against a key that you keep elsewhere: use --key.
 
 The restored box is the same box: it has the same id, and its next event follows the last one. The private key is not in a backup. If the key is on this host, the box can sign. Otherwise put the key where the command says, or set SIGNALBOX_KEY. Do not keep using the original box: the two histories would diverge. Its ledger is in a file, also if that of the original was in a database; signalbox ledger migrate puts it into one.
@@ -168,7 +168,7 @@ type restoredBox struct {
 	KeyHere bool   `json:"key_here"`
 }
 
-func (c *restoreCommand) Run(p *cli.Program) error {
+func (c *RestoreCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("restore a box"); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *restoreCommand) Run(p *cli.Program) error {
 	return c.print(p, done)
 }
 
-func (c *restoreCommand) print(p *cli.Program, done *box.RestoreResult) error {
+func (c *RestoreCommand) print(p *cli.Program, done *box.RestoreResult) error {
 	var err error
 	if c.JSON {
 		err = p.PrintJSON(restoredBox{done.Dir, done.Box, done.Events, done.Blobs, done.Head, done.Signed, done.KeyHere}, "")

@@ -1,4 +1,6 @@
-package main
+// Package ledgers is the commands for the record that a box keeps: ledger, blob, backup and
+// restore.
+package ledgers
 
 import (
 	"context"
@@ -18,7 +20,7 @@ import (
 	"signalbox/ledger"
 )
 
-type ledgerCommands struct {
+type LedgerCommands struct {
 	Tail       ledgerTailCommand       `cmd:"" help:"Show the last events."`
 	Verify     ledgerVerifyCommand     `cmd:"" help:"Check that no event was changed, removed or inserted."`
 	Prove      ledgerProveCommand      `cmd:"" help:"Create a proof that an event is in the ledger."`
@@ -31,7 +33,7 @@ type ledgerCommands struct {
 	AcceptLoss ledgerAcceptLossCommand `cmd:"" help:"Continue with a ledger that has lost events."`
 }
 
-func (ledgerCommands) Help() string {
+func (LedgerCommands) Help() string {
 	return `The ledger records everything that happened in a box, in one chain of hashes. docs/ledger-format.md describes its format and what verification shows.
 
 Examples:
