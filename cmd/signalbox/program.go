@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/boxes"
 	"signalbox/internal/cli/byhand"
 	"signalbox/internal/cli/ledgers"
 	"signalbox/internal/cli/looking"
@@ -39,11 +40,11 @@ type commands struct {
 	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`
 	Prompt    running.PromptCommand   `cmd:"" help:"Show the prompt for an agent."`
 
-	Init   initCommand            `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
-	Invite inviteCommand          `cmd:"" help:"Print a token with which another machine joins a box."`
-	Join   joinCommand            `cmd:"" help:"Make this machine part of a box that another machine has."`
-	Trust  trustCommand           `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
-	Config configCommands         `cmd:"" help:"Show the configuration that counts."`
+	Init   boxes.InitCommand      `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
+	Invite boxes.InviteCommand    `cmd:"" help:"Print a token with which another machine joins a box."`
+	Join   boxes.JoinCommand      `cmd:"" help:"Make this machine part of a box that another machine has."`
+	Trust  boxes.TrustCommand     `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
+	Config boxes.ConfigCommands   `cmd:"" help:"Show the configuration that counts."`
 	Work   byhand.WorkCommands    `cmd:"" help:"Open, claim and move work by hand."`
 	Ledger ledgers.LedgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
 	Blob   ledgers.BlobCommands   `cmd:"" help:"Read or redact the output of agents."`
@@ -52,8 +53,8 @@ type commands struct {
 	Strip byhand.StripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
 	Exit  byhand.ExitCommands `cmd:"" help:"Check exit signals."`
 
-	Sandbox sandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
-	Notify  notifyCommands  `cmd:"" help:"Test how you are notified."`
+	Sandbox boxes.SandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
+	Notify  boxes.NotifyCommands  `cmd:"" help:"Test how you are notified."`
 
 	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
 	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`
@@ -66,7 +67,7 @@ type commands struct {
 
 	Backup   ledgers.BackupCommand  `cmd:"" help:"Write a backup of a box to a file."`
 	Restore  ledgers.RestoreCommand `cmd:"" help:"Restore a box from a backup."`
-	Doctor   doctorCommand          `cmd:"" help:"Check the installation, the box and the configuration."`
+	Doctor   boxes.DoctorCommand    `cmd:"" help:"Check the installation, the box and the configuration."`
 	Rehearse rehearseCommands       `cmd:"" help:"Run scripted agents and models."`
 	Version  versionCommand         `cmd:"" help:"Print the version."`
 

@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 	"signalbox/internal/team"
 )
 
-type doctorCommand struct {
+type DoctorCommand struct {
 	cli.BoxFlag
 	JSON  bool `name:"json" help:"Print one JSON object."`
 	Probe bool `help:"Also ask each agent for one word, to see whether it is logged in. That costs what one short request costs."`
 }
 
-func (doctorCommand) Help() string {
+func (DoctorCommand) Help() string {
 	return `Checks what signalbox needs: the platform, git and the repository, the box and its configuration, the ledger, its database if it is in one (version, replicas, whether it syncs what it stores, lag, rights, latency, and how far its clock differs), locks, disk, clock, key and checkpoint, the limit on open files, the commands and trees of the agents, whether there is a login or a key for each agent program, the prompt templates, what the configured checks need (programs, interpreters, files of the last commit, submodules), whether checks fail on the base and why, the models with their keys or servers, the MCP servers of the oracle, and tokens of the API that never expire. It connects to servers that have an address, but sends them no request. With --probe it also starts each agent program in an empty folder and asks it for one word, which is the only way to know whether its login is accepted. Each check is ok, a warning (it works, but could be better) or a problem (something does not work), and says what to do. Nothing is changed. To read and check the whole ledger, run signalbox ledger verify.
 
 The exit status is 1 if there is a problem. Warnings do not count.
@@ -40,7 +40,7 @@ type diagnosis struct {
 	Checks []box.Check `json:"checks"`
 }
 
-func (c *doctorCommand) Run(p *cli.Program) error {
+func (c *DoctorCommand) Run(p *cli.Program) error {
 	ctx := context.Background()
 	var settings *config.Config
 	opts := box.DoctorOptions{Options: *p.BoxOptions(), Version: p.Build().Version}

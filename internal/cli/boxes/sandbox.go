@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"context"
@@ -17,11 +17,11 @@ import (
 	"signalbox/internal/sandbox"
 )
 
-type sandboxCommands struct {
+type SandboxCommands struct {
 	Explain sandboxExplainCommand `cmd:"" help:"Print what agents, checks and setup commands may do on this machine."`
 }
 
-func (sandboxCommands) Help() string {
+func (SandboxCommands) Help() string {
 	return `Agents, checks and tools run in a sandbox: what they may read, change and reach is limited by the system. docs/security.md describes it.
 
 Examples:

@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"signalbox/internal/team"
 )
 
-type configCommands struct {
+type ConfigCommands struct {
 	Show configShowCommand `cmd:"" help:"Print each setting with its origin."`
 }
 
-func (configCommands) Help() string {
+func (ConfigCommands) Help() string {
 	return `The configuration is made of the defaults, the team's signalbox.yaml at the top of the repository, and .signalbox/signalbox.yaml. docs/configuration.md describes every setting.
 
 Examples:

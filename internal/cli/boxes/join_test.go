@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"bufio"
@@ -30,18 +30,18 @@ func TestJoinTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, test := range map[string]struct {
-		command joinCommand
+		command JoinCommand
 		dir     string
 		fault   string
 	}{
-		"no secret":            {joinCommand{Token: cli.NonEmpty(plain.Token()), Dir: "shop"}, "shop", ""},
-		"a secret":             {joinCommand{Token: cli.NonEmpty(secret.Token()), Dir: "shop"}, "", "other users can see"},
-		"standard input":       {joinCommand{Token: "-", Dir: "shop"}, "shop", ""},
-		"a file":               {joinCommand{TokenFile: cli.NonEmpty(file), Token: "shop"}, "shop", ""},
-		"a file, no folder":    {joinCommand{TokenFile: cli.NonEmpty(file)}, "", ""},
-		"a token and a file":   {joinCommand{TokenFile: cli.NonEmpty(file), Token: cli.NonEmpty(plain.Token()), Dir: "shop"}, "", "together"},
-		"neither":              {joinCommand{}, "", "the token is missing"},
-		"a file with no token": {joinCommand{TokenFile: cli.NonEmpty(os.DevNull)}, "", "not an invitation"},
+		"no secret":            {JoinCommand{Token: cli.NonEmpty(plain.Token()), Dir: "shop"}, "shop", ""},
+		"a secret":             {JoinCommand{Token: cli.NonEmpty(secret.Token()), Dir: "shop"}, "", "other users can see"},
+		"standard input":       {JoinCommand{Token: "-", Dir: "shop"}, "shop", ""},
+		"a file":               {JoinCommand{TokenFile: cli.NonEmpty(file), Token: "shop"}, "shop", ""},
+		"a file, no folder":    {JoinCommand{TokenFile: cli.NonEmpty(file)}, "", ""},
+		"a token and a file":   {JoinCommand{TokenFile: cli.NonEmpty(file), Token: cli.NonEmpty(plain.Token()), Dir: "shop"}, "", "together"},
+		"neither":              {JoinCommand{}, "", "the token is missing"},
+		"a file with no token": {JoinCommand{TokenFile: cli.NonEmpty(os.DevNull)}, "", "not an invitation"},
 	} {
 		p := &cli.Program{Stdin: strings.NewReader(secret.Token() + "\n"), Stdout: io.Discard, Stderr: &bytes.Buffer{}, Out: bufio.NewWriter(io.Discard)}
 		invitation, err := test.command.invitation(p)

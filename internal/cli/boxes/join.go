@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 	"signalbox/internal/run/crew"
 )
 
-type inviteCommand struct {
+type InviteCommand struct {
 	cli.BoxFlag
 	Node    cli.NonEmpty  `placeholder:"NAME" help:"In a cluster: the node that the other machine runs."`
 	User    cli.NonEmpty  `placeholder:"NAME" help:"In a database: the user that the other machine logs in as. Default: the user of this machine."`
@@ -25,7 +25,7 @@ type inviteCommand struct {
 	JSON    bool          `name:"json" help:"Print one JSON object."`
 }
 
-func (inviteCommand) Help() string {
+func (InviteCommand) Help() string {
 	return `Prints a token with which another machine joins the box: signalbox join. The box must have its ledger in a database that the other machine reaches, and not in a file. If no machine has published the repository of the box yet, this one does, so that the other can get it.
 
 The token says where the ledger is, and how to recognise it: the id of the box, its public key and its last checkpoint. It has no login: the other machine needs its own for the database, such as a password in ~/.pgpass. It does not have the signing key either. The exception is a box with a cluster: its token has the secret of the cluster, so send it over a channel that only you can read. A machine refuses a token that has expired, but someone who has a login or the secret does not need a token.
@@ -47,7 +47,7 @@ type invited struct {
 	Secret bool `json:"secret"`
 }
 
-func (c *inviteCommand) Run(p *cli.Program) error {
+func (c *InviteCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("invite a machine"); err != nil {
 		return err
 	}
@@ -84,14 +84,14 @@ func (c *inviteCommand) Run(p *cli.Program) error {
 	})
 }
 
-type joinCommand struct {
+type JoinCommand struct {
 	Token     cli.NonEmpty `arg:"" optional:"" help:"What signalbox invite printed on a machine that has the box; - reads it from standard input. Leave it out with --token-file."`
 	Dir       string       `arg:"" optional:"" help:"A new folder for the repository, or a clone of it. Default: the current folder."`
 	TokenFile cli.NonEmpty `name:"token-file" placeholder:"FILE" help:"Read the token from a file."`
 	JSON      bool         `name:"json" help:"Print one JSON object."`
 }
 
-func (joinCommand) Help() string {
+func (JoinCommand) Help() string {
 	return `Makes this machine part of a box that another machine has. It checks that the ledger can be reached and is the one that the token names, gets the repository through the ledger if the folder is not a clone of it, and writes a box with a commented configuration. Nothing is written unless all of that succeeds, and you can repeat it.
 
 Other users can see the arguments of a program, and the shell keeps them in its history. So pass the token on standard input, or in a file. A token with the secret of a cluster is refused as an argument.
@@ -105,7 +105,7 @@ Examples:
     cd shop && signalbox join --token-file ~/token`
 }
 
-func (c *joinCommand) Run(p *cli.Program) error {
+func (c *JoinCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("join a box"); err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *joinCommand) Run(p *cli.Program) error {
 const maxInvitation = 64 << 10
 
 // invitation reads the token. With --token-file, the only argument is the folder.
-func (c *joinCommand) invitation(p *cli.Program) (*box.Invitation, error) {
+func (c *JoinCommand) invitation(p *cli.Program) (*box.Invitation, error) {
 	const usage = "pass the token on standard input, signalbox join - DIR, or in a file, signalbox join --token-file FILE DIR"
 	name := "-"
 	switch {

@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"signalbox/internal/run/notify"
 )
 
-type notifyCommands struct {
+type NotifyCommands struct {
 	Test notifyTestCommand `cmd:"" help:"Send a test message to everybody who is notified."`
 }
 
-func (notifyCommands) Help() string {
+func (NotifyCommands) Help() string {
 	return `A run notifies you of questions, approvals, budgets, a stuck run and the end of the plan: over a webhook, a command, ntfy or the desktop. docs/configuration.md describes the settings.
 
 Examples:

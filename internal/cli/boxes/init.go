@@ -1,4 +1,6 @@
-package main
+// Package boxes is the commands that set up a box and this machine for it: init, invite, join,
+// trust, config, sandbox, notify and doctor.
+package boxes
 
 import (
 	"context"
@@ -15,14 +17,14 @@ import (
 	"signalbox/internal/team"
 )
 
-type initCommand struct {
+type InitCommand struct {
 	Dir     string       `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
 	Journal cli.NonEmpty `placeholder:"ADDRESS" help:"Where the ledger is, for several machines: postgres://USER@HOST/DATABASE?schema=NAME or nats://HOST:PORT/NAME. Default: a file in the box."`
 	Team    bool         `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
 	JSON    bool         `name:"json" help:"Print one JSON object."`
 }
 
-func (initCommand) Help() string {
+func (InitCommand) Help() string {
 	return `Creates a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore that keeps the box out of git. The private key that signs checkpoints is written to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names. It is never printed. The public key is printed: keep a copy elsewhere, to check proofs and backups of the box.
 
 With --team, it writes only a commented signalbox.yaml to the top of the repository, for you to commit: the configuration that everybody who works on the repository shares. docs/configuration.md explains how the two are combined.
@@ -37,7 +39,7 @@ Examples:
     SIGNALBOX_KEY=/etc/signalbox/project.key signalbox init --json`
 }
 
-func (c *initCommand) Run(p *cli.Program) error {
+func (c *InitCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("create a box"); err != nil {
 		return err
 	}
@@ -70,7 +72,7 @@ type teamFile struct {
 }
 
 // initTeam writes the configuration for a team.
-func (c *initCommand) initTeam(p *cli.Program) error {
+func (c *InitCommand) initTeam(p *cli.Program) error {
 	shared, err := team.Read(context.Background(), c.Dir, "")
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package boxes
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 	"signalbox/internal/team"
 )
 
-type trustCommand struct {
+type TrustCommand struct {
 	cli.BoxFlag
 	Show   bool         `help:"Only show what needs trust, with its digest." xor:"act"`
 	Revoke bool         `help:"Trust it no longer." xor:"act"`
@@ -24,7 +24,7 @@ type trustCommand struct {
 	JSON   bool         `name:"json" help:"Print one JSON object. Without --yes and --revoke, only show."`
 }
 
-func (trustCommand) Help() string {
+func (TrustCommand) Help() string {
 	return `Shows what the team's configuration, signalbox.yaml and prompts at the top of the repository, would run on this machine, and asks whether you trust it. Until you do, and again whenever it changes in the last commit, every command refuses to work that would use it. After a change it shows the difference from the version that you trusted.
 
 What it can do: run commands as you, with or without a sandbox, with your environment variables, and tell agents what to do. Settings that can only lower what agents may do or spend (approve: merge, keyed, protected, budget, slots up to the default, deliver: branch and deliver.squash) need no trust.
@@ -64,7 +64,7 @@ type review struct {
 	answer           trust
 }
 
-func (c *trustCommand) Run(p *cli.Program) error {
+func (c *TrustCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("decide what is trusted"); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (c *trustCommand) Run(p *cli.Program) error {
 }
 
 // begin finds the box and reads the team's configuration.
-func (c *trustCommand) begin(ctx context.Context, p *cli.Program) (*review, error) {
+func (c *TrustCommand) begin(ctx context.Context, p *cli.Program) (*review, error) {
 	found, err := p.FindBox(c.BoxFlag)
 	p.BoxNamed = false // naming a box to look at it is not enough to connect to its journal
 	r := &review{found: found, dir: found}
@@ -170,7 +170,7 @@ func (r *review) record(ctx context.Context, p *cli.Program) error {
 }
 
 // describe prints what would be trusted.
-func (c *trustCommand) describe(p *cli.Program, r *review) error {
+func (c *TrustCommand) describe(p *cli.Program, r *review) error {
 	shared, known := r.shared, r.known
 	if note := shared.ModifiedNote(); note != "" {
 		p.Warnf("%s", note)
@@ -211,7 +211,7 @@ func (c *trustCommand) describe(p *cli.Program, r *review) error {
 }
 
 // decide asks the user, unless --yes is set.
-func (c *trustCommand) decide(p *cli.Program) error {
+func (c *TrustCommand) decide(p *cli.Program) error {
 	if c.Yes {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (c *trustCommand) decide(p *cli.Program) error {
 	return err
 }
 
-func (c *trustCommand) revoke(p *cli.Program, shared *team.Shared, dir string) error {
+func (c *TrustCommand) revoke(p *cli.Program, shared *team.Shared, dir string) error {
 	if c.Digest != "" {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--revoke cannot be combined with --digest"), Hint: "leave out --digest"}
 	}
