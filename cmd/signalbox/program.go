@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/assistants"
 	"signalbox/internal/cli/boxes"
 	"signalbox/internal/cli/byhand"
 	"signalbox/internal/cli/ledgers"
@@ -56,9 +57,9 @@ type commands struct {
 	Sandbox boxes.SandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
 	Notify  boxes.NotifyCommands  `cmd:"" help:"Test how you are notified."`
 
-	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
-	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`
-	Tree   treeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
+	Agent  assistants.AgentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
+	Oracle assistants.OracleCommand `cmd:"" help:"Ask a model that can use tools."`
+	Tree   assistants.TreeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
 	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
 	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`

@@ -1,4 +1,4 @@
-package main
+package assistants
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 )
 
 // question returns the question to ask. It is "" to resume an answer, or to read questions from the terminal.
-func (c *oracleCommand) question(p *cli.Program) (string, error) {
+func (c *OracleCommand) question(p *cli.Program) (string, error) {
 	words := c.Question
 	continues := c.Continue || c.Session != "" || c.Tools
 	chats := !continues && !c.JSON && cli.IsTerminal(p.Stdin)
@@ -53,7 +53,7 @@ func (c *oracleCommand) question(p *cli.Program) (string, error) {
 }
 
 // noteUnreadInput prints a note if there is something on standard input that the command does not read.
-func (c *oracleCommand) noteUnreadInput(p *cli.Program) {
+func (c *OracleCommand) noteUnreadInput(p *cli.Program) {
 	if n := len(c.Question); n > 0 && c.Question[n-1] != "-" && cli.HasInput(p.Stdin) {
 		p.Notef("standard input is not read; write - after the question to add it")
 	}
@@ -61,7 +61,7 @@ func (c *oracleCommand) noteUnreadInput(p *cli.Program) {
 
 // conversation is a conversation with the user.
 type conversation struct {
-	c       *oracleCommand
+	c       *OracleCommand
 	p       *cli.Program
 	oracle  *setup.Setup
 	folder  string

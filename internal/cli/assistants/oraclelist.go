@@ -1,4 +1,4 @@
-package main
+package assistants
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ import (
 // maxListed is how many conversations --sessions shows without --all.
 const maxListed = 20
 
-func (c *oracleCommand) list(p *cli.Program, folder string) error {
+func (c *OracleCommand) list(p *cli.Program, folder string) error {
 	all, err := session.List(folder)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func printTable(p *cli.Program, rows []string) error {
 	return console.TruncateLines(p.Out, cmp.Or(cli.WidthOf(p.Stdout), math.MaxInt), table.String())
 }
 
-func (c *oracleCommand) show(p *cli.Program, folder string) error {
+func (c *OracleCommand) show(p *cli.Program, folder string) error {
 	if err := signalbox.CheckID(string(c.Show)); err != nil {
 		return &signalbox.Error{Code: signalbox.CodeUsage, Err: err, Hint: listSessions}
 	}
@@ -101,7 +101,7 @@ type offeredTool struct {
 }
 
 // listTools lists the tools that are offered for a question, or all tools if there is no question.
-func (c *oracleCommand) listTools(p *cli.Program, o *setup.Setup, question string) error {
+func (c *OracleCommand) listTools(p *cli.Program, o *setup.Setup, question string) error {
 	tools := o.Tools
 	if question != "" {
 		class := o.Prompt.Classify(question)

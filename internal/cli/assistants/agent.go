@@ -1,4 +1,4 @@
-package main
+package assistants
 
 import (
 	"cmp"
@@ -24,14 +24,14 @@ import (
 	"signalbox/internal/tree/turnlog"
 )
 
-type agentCommand struct {
+type AgentCommand struct {
 	cli.BoxFlag
 	Tree  string       `placeholder:"FILE" type:"existingfile" help:"The tree that decides the turns. Default: the built-in tree."`
 	Model cli.NonEmpty `placeholder:"NAME" help:"A model of the configuration. Default: the model of the oracle."`
 	Tools []string     `placeholder:"NAME" help:"Tools to allow besides the read-only ones, separated by commas; SERVER__* means all tools of an MCP server."`
 }
 
-func (agentCommand) Help() string {
+func (AgentCommand) Help() string {
 	return `Runs an agent that is a behaviour tree around a model. It reads its task from standard input, works in the current folder with the tools of the oracle, and prints chunks, one JSON object per line. signalbox run starts it for agents that have a tree in signalbox.yaml. Run it yourself to see what such an agent does with a task.
 
 Line signals in its text, such as READY_FOR_REVIEW: T1, count as for any agent. Turn signals steer the tree. The text of a turn is printed when the turn is complete.
@@ -42,7 +42,7 @@ Examples:
     signalbox prompt critic T1 | signalbox agent --tree critic.lua | signalbox scan`
 }
 
-func (c *agentCommand) Run(p *cli.Program) error {
+func (c *AgentCommand) Run(p *cli.Program) error {
 	name := "-"
 	task, err := p.ReadAll(&name, maxTask)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *agentCommand) Run(p *cli.Program) error {
 }
 
 // work does a task. dir is the folder of the box. In a sandbox, logs and conversations are kept in the home folder.
-func (c *agentCommand) work(ctx context.Context, p *cli.Program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
+func (c *AgentCommand) work(ctx context.Context, p *cli.Program, conf *config.Config, dir, task string, record func(context.Context, turnlog.Signal) error) error {
 	keep := dir
 	if p.Getenv(contain.NestedVariable) != "" && sandbox.Contained() {
 		keep = filepath.Join(p.Getenv("HOME"), filepath.FromSlash(treeruns.KeepFolder))

@@ -1,4 +1,4 @@
-package main
+package assistants
 
 import (
 	"path/filepath"
@@ -11,7 +11,7 @@ import (
 
 // The examples have no warnings, and use every kind of node.
 func TestExamplesUseEveryKind(t *testing.T) {
-	examples, err := filepath.Glob("../../examples/trees/*.lua")
+	examples, err := filepath.Glob("../../../examples/trees/*.lua")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,6 @@
-package main
+// Package assistants is the commands for models that use tools, and for the behaviour trees around
+// them: oracle, agent and tree.
+package assistants
 
 import (
 	"cmp"
@@ -26,7 +28,7 @@ import (
 	"signalbox/internal/tree/turnlog"
 )
 
-type oracleCommand struct {
+type OracleCommand struct {
 	cli.BoxFlag
 	Question []string       `arg:"" optional:"" help:"The question. End it with - to add standard input."`
 	Continue bool           `short:"c" help:"Continue the last conversation with a question, or resume its last answer."`
@@ -46,7 +48,7 @@ type oracleCommand struct {
 	JSON     bool           `name:"json" xor:"form" help:"Print chunks, one JSON object per line."`
 }
 
-func (oracleCommand) Help() string {
+func (OracleCommand) Help() string {
 	return `Answers a question with a model and tools: search_code, read_file, search_notes, the portfolio tools, shell commands and MCP servers, as configured in signalbox.yaml (see docs/oracle.md). The answer goes to standard output as it arrives; tool calls and other events go to standard error. The model ends each reply with a signal that decides whether there is another turn. Signals are recorded on the ledger and are not part of the answer.
 
 If standard output is not a terminal, each turn is printed when it is complete. The text of the last turn is the final answer; --answer prints only that.
@@ -70,7 +72,7 @@ Examples:
     signalbox oracle --sessions`
 }
 
-func (c *oracleCommand) Run(p *cli.Program) error {
+func (c *OracleCommand) Run(p *cli.Program) error {
 	if err := p.OperatorOnly("ask the oracle"); err != nil {
 		return err
 	}
@@ -118,7 +120,7 @@ func (c *oracleCommand) Run(p *cli.Program) error {
 }
 
 // setup opens the oracle.
-func (c *oracleCommand) setup(ctx context.Context, p *cli.Program, dir string, b *box.Box, question string) (*setup.Setup, error) {
+func (c *OracleCommand) setup(ctx context.Context, p *cli.Program, dir string, b *box.Box, question string) (*setup.Setup, error) {
 	if err := process.Conceal(); err != nil { // the keys of models, from tools
 		return nil, err
 	}
@@ -142,7 +144,7 @@ func printNotes(p *cli.Program, o *setup.Setup) {
 }
 
 // check refuses flags that cannot be combined, so that none is silently ignored.
-func (c *oracleCommand) check() error {
+func (c *OracleCommand) check() error {
 	look := ""
 	switch {
 	case c.Sessions:
@@ -184,7 +186,7 @@ func (c *oracleCommand) check() error {
 // maxCost keeps the cost in millionths of a dollar within an int64.
 const maxCost = 1e9
 
-func (c *oracleCommand) limits() (l config.OracleLimits) {
+func (c *OracleCommand) limits() (l config.OracleLimits) {
 	if c.Turns != nil {
 		l.Turns = *c.Turns
 	}
@@ -201,7 +203,7 @@ func (c *oracleCommand) limits() (l config.OracleLimits) {
 }
 
 // find opens the conversation to continue. It returns nil for a new one.
-func (c *oracleCommand) find(folder string) (*session.Session, error) {
+func (c *OracleCommand) find(folder string) (*session.Session, error) {
 	id := string(c.Session)
 	switch {
 	case id != "":

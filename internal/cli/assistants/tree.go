@@ -1,4 +1,4 @@
-package main
+package assistants
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 // maxTree is the largest size of a tree's file.
 const maxTree = 1 << 20
 
-type treeCommands struct {
+type TreeCommands struct {
 	Check  treeCheckCommand  `cmd:"" help:"Check a tree for faults."`
 	Render treeRenderCommand `cmd:"" help:"Draw a tree, or the state of a run."`
 	Run    treeRunCommand    `cmd:"" help:"Run a tree, or resume a run."`
@@ -29,7 +29,7 @@ type treeCommands struct {
 	Test   treeTestCommand   `cmd:"" help:"Run the tests of trees."`
 }
 
-func (treeCommands) Help() string {
+func (TreeCommands) Help() string {
 	return `A behaviour tree decides what an agent does next. Each turn is a tick that visits the nodes of the tree; conditions read the signals of the model. Trees are Lua files. A run writes its state to a journal, so that you can resume it after its process is killed. See docs/trees.md for a guide, docs/trees-reference.md for every node, and examples/trees for trees to start from.
 
 Examples:
