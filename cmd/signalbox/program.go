@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/cli/ledgers"
 	"signalbox/internal/cli/looking"
 	"signalbox/internal/cli/orders"
+	"signalbox/internal/cli/rehearsals"
 	"signalbox/internal/cli/running"
 )
 
@@ -66,11 +67,11 @@ type commands struct {
 	Serve     serveCommand      `cmd:"" help:"Serve a dashboard and an API over HTTP."`
 	Token     tokenCommands     `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 
-	Backup   ledgers.BackupCommand  `cmd:"" help:"Write a backup of a box to a file."`
-	Restore  ledgers.RestoreCommand `cmd:"" help:"Restore a box from a backup."`
-	Doctor   boxes.DoctorCommand    `cmd:"" help:"Check the installation, the box and the configuration."`
-	Rehearse rehearseCommands       `cmd:"" help:"Run scripted agents and models."`
-	Version  versionCommand         `cmd:"" help:"Print the version."`
+	Backup   ledgers.BackupCommand       `cmd:"" help:"Write a backup of a box to a file."`
+	Restore  ledgers.RestoreCommand      `cmd:"" help:"Restore a box from a backup."`
+	Doctor   boxes.DoctorCommand         `cmd:"" help:"Check the installation, the box and the configuration."`
+	Rehearse rehearsals.RehearseCommands `cmd:"" help:"Run scripted agents and models."`
+	Version  versionCommand              `cmd:"" help:"Print the version."`
 
 	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`

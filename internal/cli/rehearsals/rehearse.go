@@ -1,4 +1,5 @@
-package main
+// Package rehearsals is the commands that play the part of agents and models by a script.
+package rehearsals
 
 import (
 	"context"
@@ -28,13 +29,13 @@ const (
 	maxPrompt = 64 << 20
 )
 
-type rehearseCommands struct {
+type RehearseCommands struct {
 	Agent rehearseAgentCommand `cmd:"" help:"Act as a scripted agent."`
 	Model rehearseModelCommand `cmd:"" help:"Serve a scripted model."`
 	Check rehearseCheckCommand `cmd:"" help:"Check a script and list its sections."`
 }
 
-func (rehearseCommands) Help() string {
+func (RehearseCommands) Help() string {
 	return `A scripted agent is a real process that writes output like an agent program, edits files, and misbehaves on cue. Use it to try a plan without a model, and to see what happens when agents fail. A scripted model is a server for real agent programs. docs/rehearsal.md explains both kinds of scripts.
 
 Examples:
