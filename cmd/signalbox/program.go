@@ -16,6 +16,7 @@ import (
 	"signalbox/internal/cli/ledgers"
 	"signalbox/internal/cli/looking"
 	"signalbox/internal/cli/orders"
+	"signalbox/internal/cli/portfolios"
 	"signalbox/internal/cli/rehearsals"
 	"signalbox/internal/cli/running"
 )
@@ -62,10 +63,10 @@ type commands struct {
 	Oracle assistants.OracleCommand `cmd:"" help:"Ask a model that can use tools."`
 	Tree   assistants.TreeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
-	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
-	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
-	Serve     serveCommand      `cmd:"" help:"Serve a dashboard and an API over HTTP."`
-	Token     tokenCommands     `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
+	Portfolio portfolios.PortfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
+	MCP       mcpCommand                   `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
+	Serve     serveCommand                 `cmd:"" help:"Serve a dashboard and an API over HTTP."`
+	Token     tokenCommands                `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 
 	Backup   ledgers.BackupCommand       `cmd:"" help:"Write a backup of a box to a file."`
 	Restore  ledgers.RestoreCommand      `cmd:"" help:"Restore a box from a backup."`

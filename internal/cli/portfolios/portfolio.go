@@ -1,4 +1,5 @@
-package main
+// Package portfolios is the commands for portfolios: tax lots, losses to harvest, and exit signals.
+package portfolios
 
 import (
 	"cmp"
@@ -13,7 +14,7 @@ import (
 	"signalbox/internal/text"
 )
 
-type portfolioCommands struct {
+type PortfolioCommands struct {
 	Init    portfolioInitCommand    `cmd:"" help:"Create a folder with an example portfolio."`
 	Import  portfolioImportCommand  `cmd:"" help:"Import a file of transactions from a broker."`
 	Lots    portfolioLotsCommand    `cmd:"" help:"List the open tax lots."`
@@ -21,7 +22,7 @@ type portfolioCommands struct {
 	Harvest portfolioHarvestCommand `cmd:"" help:"Show which losses you could harvest, and how much of them counts."`
 }
 
-func (portfolioCommands) Help() string {
+func (PortfolioCommands) Help() string {
 	return `Answers questions about a portfolio in a folder of plain files: portfolio.yaml, transactions and prices (see docs/portfolio-files.md). The figures follow US federal rules and are not tax advice. No data leaves your machine, and no orders are placed.
 
 Examples:
