@@ -19,6 +19,7 @@ import (
 	"signalbox/internal/cli/portfolios"
 	"signalbox/internal/cli/rehearsals"
 	"signalbox/internal/cli/running"
+	"signalbox/internal/cli/serving"
 )
 
 // commands is the grammar of the command line.
@@ -64,9 +65,9 @@ type commands struct {
 	Tree   assistants.TreeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
 	Portfolio portfolios.PortfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
-	MCP       mcpCommand                   `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
-	Serve     serveCommand                 `cmd:"" help:"Serve a dashboard and an API over HTTP."`
-	Token     tokenCommands                `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
+	MCP       serving.McpCommand           `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
+	Serve     serving.ServeCommand         `cmd:"" help:"Serve a dashboard and an API over HTTP."`
+	Token     serving.TokenCommands        `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 
 	Backup   ledgers.BackupCommand       `cmd:"" help:"Write a backup of a box to a file."`
 	Restore  ledgers.RestoreCommand      `cmd:"" help:"Restore a box from a backup."`

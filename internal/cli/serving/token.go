@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -18,14 +18,14 @@ import (
 	"signalbox/internal/serve/access"
 )
 
-type tokenCommands struct {
+type TokenCommands struct {
 	Create tokenCreateCommand `cmd:"" help:"Create a token and print it."`
 	Link   tokenLinkCommand   `cmd:"" help:"Print a link that logs a browser in."`
 	List   tokenListCommand   `cmd:"" help:"List the tokens."`
 	Revoke tokenRevokeCommand `cmd:"" help:"Revoke a token."`
 }
 
-func (tokenCommands) Help() string {
+func (TokenCommands) Help() string {
 	return `Programs that use the API of signalbox serve send a token: Authorization: Bearer TOKEN. A token has a scope:
 
     read        read everything, including transcripts
