@@ -10,6 +10,7 @@ import (
 	"signalbox"
 	"signalbox/brief"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/about"
 	"signalbox/internal/cli/assistants"
 	"signalbox/internal/cli/boxes"
 	"signalbox/internal/cli/byhand"
@@ -73,11 +74,11 @@ type commands struct {
 	Restore  ledgers.RestoreCommand      `cmd:"" help:"Restore a box from a backup."`
 	Doctor   boxes.DoctorCommand         `cmd:"" help:"Check the installation, the box and the configuration."`
 	Rehearse rehearsals.RehearseCommands `cmd:"" help:"Run scripted agents and models."`
-	Version  versionCommand              `cmd:"" help:"Print the version."`
+	Version  about.VersionCommand        `cmd:"" help:"Print the version."`
 
-	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
-	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
-	Manual     manualCommand     `cmd:"" help:"Write the manual pages into a folder."`
+	Help       about.HelpCommand       `cmd:"" help:"Show the help of a command."`
+	Completion about.CompletionCommand `cmd:"" help:"Print a completion script for your shell."`
+	Manual     about.ManualCommand     `cmd:"" help:"Write the manual pages into a folder."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }

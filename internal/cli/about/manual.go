@@ -1,4 +1,4 @@
-package main
+package about
 
 import (
 	"fmt"
@@ -7,15 +7,15 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"signalbox/cmd/signalbox/manual"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/about/manual"
 )
 
-type manualCommand struct {
+type ManualCommand struct {
 	Folder string `arg:"" help:"The folder for the pages; it is created if needed."`
 }
 
-func (manualCommand) Help() string {
+func (ManualCommand) Help() string {
 	return `Writes the manual pages, signalbox.1 and one for each command, into a folder. Packages install them; you can read one with man -l.
 
 Examples:
@@ -24,7 +24,7 @@ Examples:
     man -l share/man/man1/signalbox-run.1`
 }
 
-func (c *manualCommand) Run(p *cli.Program, app *kong.Kong) error {
+func (c *ManualCommand) Run(p *cli.Program, app *kong.Kong) error {
 	if err := os.MkdirAll(c.Folder, 0o755); err != nil {
 		return err
 	}

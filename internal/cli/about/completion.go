@@ -1,4 +1,4 @@
-package main
+package about
 
 import (
 	"cmp"
@@ -12,19 +12,19 @@ import (
 	"github.com/alecthomas/kong"
 
 	"signalbox"
-	"signalbox/cmd/signalbox/completion"
 	"signalbox/internal/cli"
+	"signalbox/internal/cli/about/completion"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/text"
 )
 
-type completionCommand struct {
+type CompletionCommand struct {
 	Shell completion.Shell `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 	Words []string         `arg:"" optional:"" hidden:"" help:"The words typed so far, after --. The script passes them."`
 }
 
-func (completionCommand) Help() string {
+func (CompletionCommand) Help() string {
 	return `Prints a script that completes commands, flags and their values, tasks and questions when you press Tab. Load it in the start-up file of your shell.
 
 Examples:
@@ -34,7 +34,7 @@ Examples:
     signalbox completion fish | source`
 }
 
-func (c *completionCommand) Run(p *cli.Program, app *kong.Kong) error {
+func (c *CompletionCommand) Run(p *cli.Program, app *kong.Kong) error {
 	answer := c.Shell.Script()
 	if words := c.Words; len(words) > 0 {
 		if len(words) > 1 && words[0] == "help" { // what follows is a command

@@ -1,4 +1,6 @@
-package main
+// Package about is the commands that describe the program itself: help, completion, manual and
+// version.
+package about
 
 import (
 	"github.com/alecthomas/kong"
@@ -6,11 +8,11 @@ import (
 	"signalbox/internal/cli"
 )
 
-type helpCommand struct {
+type HelpCommand struct {
 	Command []string `arg:"" optional:"" help:"The command, such as ledger verify. Default: signalbox itself."`
 }
 
-func (helpCommand) Help() string {
+func (HelpCommand) Help() string {
 	return `Shows the help of a command, as --help does.
 
 Examples:
@@ -20,7 +22,7 @@ Examples:
     signalbox help ledger verify`
 }
 
-func (c *helpCommand) Run(app *kong.Kong) error {
+func (c *HelpCommand) Run(app *kong.Kong) error {
 	ctx, err := kong.Trace(app, c.Command)
 	if err == nil {
 		err = ctx.Error

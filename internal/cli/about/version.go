@@ -1,4 +1,4 @@
-package main
+package about
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 	"signalbox/internal/cli"
 )
 
-type versionCommand struct {
+type VersionCommand struct {
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
-func (versionCommand) Help() string {
+func (VersionCommand) Help() string {
 	return `Prints the version, the commit, and the Go release of this build. Values that the build did not record are "unknown".
 
 Examples:
@@ -19,7 +19,7 @@ Examples:
     signalbox version --json`
 }
 
-func (c *versionCommand) Run(p *cli.Program) error {
+func (c *VersionCommand) Run(p *cli.Program) error {
 	b := p.Build()
 	if c.JSON {
 		return p.PrintJSON(b, "")
