@@ -66,7 +66,7 @@ type commands struct {
 	Tree   assistants.TreeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
 	Portfolio portfolios.PortfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
-	MCP       serving.McpCommand           `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
+	MCP       serving.MCPCommand           `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
 	Serve     serving.ServeCommand         `cmd:"" help:"Serve a dashboard and an API over HTTP."`
 	Token     serving.TokenCommands        `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 

@@ -29,6 +29,7 @@ const (
 	AttemptVariable = "SIGNALBOX_ATTEMPT" // set only by a crew
 )
 
+// BoxOptions returns what every command that opens a box needs: the key, the check of where its journal is, and warnings.
 func (p *Program) BoxOptions() *box.Options {
 	return &box.Options{
 		KeyFile: p.Getenv(KeyVariable),
@@ -41,13 +42,6 @@ func (p *Program) BoxOptions() *box.Options {
 
 // Log returns a logger that prints warnings.
 func (p *Program) Log() *slog.Logger { return slog.New(warnings{p}) }
-
-// SilentOptions is BoxOptions without warnings.
-func (p *Program) SilentOptions() *box.Options {
-	o := p.BoxOptions()
-	o.Log = nil
-	return o
-}
 
 // RememberPlaces is called after a command that may have put the ledger of a box elsewhere, with its error. known reports whether all places
 // were known before: then they are recorded again, because the command may have made the secret of a cluster.
@@ -100,6 +94,7 @@ func (p *Program) WithBox(ctx context.Context, f BoxFlag, do func(*box.Box) erro
 	return p.WithBoxOptions(ctx, f, p.WorkOptions(f), do)
 }
 
+// WithBoxOptions is WithBox with the options for another configuration.
 func (p *Program) WithBoxOptions(ctx context.Context, f BoxFlag, o *box.Options, do func(*box.Box) error) error {
 	return WithOpened(ctx, p, f, box.Open, o, func(b *box.Box) error {
 		err := do(b)

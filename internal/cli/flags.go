@@ -39,6 +39,7 @@ type AnswerFlag struct {
 	JSON bool `name:"json" help:"Print the answer on one line."`
 }
 
+// Print prints the answer.
 func (f AnswerFlag) Print(p *Program, v any) error {
 	indent := "  "
 	if f.JSON {

@@ -15,9 +15,6 @@ import (
 	"signalbox"
 )
 
-// ReadSize is the size of the read buffer, which bounds the memory for transcripts of any length.
-const ReadSize = 256 << 10
-
 // Input is the file that a command reads, or standard input. Its read errors have hints.
 type Input struct {
 	io.Reader
@@ -55,8 +52,10 @@ func (p *Program) Open(file *string) (*Input, error) {
 	return &Input{f, name, f.Close}, nil
 }
 
+// Close closes a file. Standard input stays open.
 func (in *Input) Close() error { return in.close() }
 
+// Read implements io.Reader.
 func (in *Input) Read(b []byte) (int, error) {
 	n, err := in.Reader.Read(b)
 	if err != nil && err != io.EOF {
@@ -174,6 +173,7 @@ func (p *Program) RequireText(value *string, want WantedText) (string, error) {
 	return edit(p, editor, want.Name, about)
 }
 
+// OpenError returns the error for a file that cannot be opened.
 func OpenError(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &signalbox.Error{

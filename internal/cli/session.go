@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
 	"signalbox"
-	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agentsocket"
 )
 
@@ -22,29 +20,6 @@ func (p *Program) SocketRequest(call agentsocket.Call, session string, epoch uin
 		epoch, _ = strconv.ParseUint(p.Getenv(epochVariable), 10, 64) // the session has only one lease
 	}
 	return agentsocket.Request{Session: session, Epoch: epoch, Secret: p.Getenv(SecretVariable), Call: call}
-}
-
-// SessionOf returns the session that a command acts for. In an agent's process it must be the agent's own.
-func (p *Program) SessionOf(flag NonEmpty) (string, error) {
-	own := NonEmpty(p.Getenv(SessionVariable))
-	switch {
-	case own == "" && flag == "":
-		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --session=S"),
-			Hint: "use the session that signalbox work claim printed"}
-	case own == "" || flag == own:
-		return string(flag), nil
-	case flag == "":
-		return string(own), nil
-	}
-	return "", p.InsideSession("act for session '" + string(flag) + "'")
-}
-
-// Caller returns who uses a lease: nil for an operator, who needs no secret.
-func (p *Program) Caller() *rules.Caller {
-	if p.Getenv(SessionVariable) == "" {
-		return nil
-	}
-	return &rules.Caller{Secret: rules.HashSecret(p.Getenv(SecretVariable))}
 }
 
 // OperatorOnly returns an error in an agent's process. It is a guard rail against accidents; docs/security.md explains what it does not stop.

@@ -61,14 +61,14 @@ func SizeOf(stream io.Writer) (columns, rows int) {
 	return 0, 0
 }
 
-// UnknownWidth is the number of columns that is assumed for a terminal whose width is not known.
-const UnknownWidth = 80
+// unknownWidth is the number of columns that is assumed for a terminal whose width is not known.
+const unknownWidth = 80
 
 // RenderOptions describes standard output.
 func (p *Program) RenderOptions() (o render.Options) {
 	if IsTerminal(p.Stdout) {
 		columns, rows := SizeOf(p.Stdout)
-		o.Width, o.Height = cmp.Or(columns, UnknownWidth), cmp.Or(rows, unknownHeight)
+		o.Width, o.Height = cmp.Or(columns, unknownWidth), cmp.Or(rows, unknownHeight)
 	}
 	if p.Colors(p.Stdout) {
 		o.Paint = show.AnyBackground()

@@ -45,14 +45,17 @@ func printError(p *Program, err error) {
 	p.PrintHint(err)
 }
 
+// PrintHint prints the hint of an error, if it has one.
 func (p *Program) PrintHint(err error) {
 	if hint := signalbox.HintOf(err); hint != "" {
 		p.Say("hint", hint)
 	}
 }
 
+// Warnf prints that the answer may be incomplete.
 func (p *Program) Warnf(format string, args ...any) { p.Say("warning", fmt.Sprintf(format, args...)) }
 
+// Notef prints further information, unless Quiet is set.
 func (p *Program) Notef(format string, args ...any) {
 	if !p.Quiet {
 		p.Say("note", fmt.Sprintf(format, args...))
@@ -137,10 +140,12 @@ func (a answer) Write(b []byte) (int, error) {
 // ErrReaderClosed means that the reader of standard output closed the pipe, like head -1. It has what it wanted, so most commands succeed.
 var ErrReaderClosed = errors.New("the reader closed standard output")
 
+// IsClosedPipe reports whether a write failed because the reader closed the pipe.
 func IsClosedPipe(err error) bool {
 	return errors.Is(err, io.ErrClosedPipe) || errors.Is(err, syscall.EPIPE) || isSystemClosedPipe(err)
 }
 
+// CommaList lists values for a person.
 func CommaList[T ~string](values []T) string {
 	return strings.Join(names(values), ", ")
 }

@@ -107,7 +107,9 @@ func peek(p *cli.Program, words []string, from func(*rules.State) []completion.C
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.CompletionLimit, completionLimit))
 	defer cancel()
-	if box.Peek(ctx, dir, p.SilentOptions(), func(s *rules.State) { all = from(s) }) != nil {
+	o := p.BoxOptions()
+	o.Log = nil // a warning would be in the way of what is typed
+	if box.Peek(ctx, dir, o, func(s *rules.State) { all = from(s) }) != nil {
 		return nil
 	}
 	return all

@@ -120,7 +120,7 @@ Examples:
 }
 
 func (c *workRenewCommand) Run(p *cli.Program) error {
-	session, err := p.SessionOf(c.Session)
+	session, err := sessionOf(p, c.Session)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *workRenewCommand) Run(p *cli.Program) error {
 		if err != nil {
 			return err
 		}
-		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL, Caller: p.Caller()})
+		answer, err := b.Engine.Do(ctx, rules.Renew{Work: id, Session: session, Epoch: c.Epoch, TTL: c.TTL, Caller: callerOf(p)})
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: p.Caller()}
+	release := rules.Release{Epoch: c.Epoch, Reason: reason, Caller: callerOf(p)}
 	if c.Session == "" && p.Getenv(cli.SessionVariable) == "" {
 		if reason == "" {
 			return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("use --session and --epoch to return a lease, or --reason alone to revoke it"),
@@ -173,7 +173,7 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 		}
 		release.Actor = p.ActorOf(c.Actor)
 	} else {
-		session, err := p.SessionOf(c.Session)
+		session, err := sessionOf(p, c.Session)
 		if err != nil {
 			return err
 		}
@@ -187,4 +187,27 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 		release.Work = id
 		return release
 	}, func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
+}
+
+// sessionOf returns the session that a command acts for. In an agent's process it must be the agent's own.
+func sessionOf(p *cli.Program, flag cli.NonEmpty) (string, error) {
+	own := cli.NonEmpty(p.Getenv(cli.SessionVariable))
+	switch {
+	case own == "" && flag == "":
+		return "", &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("missing flags: --session=S"),
+			Hint: "use the session that signalbox work claim printed"}
+	case own == "" || flag == own:
+		return string(flag), nil
+	case flag == "":
+		return string(own), nil
+	}
+	return "", p.InsideSession("act for session '" + string(flag) + "'")
+}
+
+// callerOf returns who uses a lease: nil for an operator, who needs no secret.
+func callerOf(p *cli.Program) *rules.Caller {
+	if p.Getenv(cli.SessionVariable) == "" {
+		return nil
+	}
+	return &rules.Caller{Secret: rules.HashSecret(p.Getenv(cli.SecretVariable))}
 }

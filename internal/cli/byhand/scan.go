@@ -22,6 +22,9 @@ const (
 	policySeed = "seed"
 )
 
+// readSize is the size of the read buffer, which bounds the memory for transcripts of any length.
+const readSize = 256 << 10
+
 // ScanCommand has pointers for flags whose empty value would mean "anything", and for FILE, so that an empty shell variable is refused
 // instead of turning off a check or reading standard input.
 type ScanCommand struct {
@@ -186,7 +189,7 @@ const adviceSize = 4 << 10
 // scan scans the input to its end, and calls take with signals as they become certain.
 func (c *ScanCommand) scan(in io.Reader, take func([]signalbox.Signal) error) (*transcript.Scanner, error) {
 	scanner := transcript.NewScanner(&transcript.Options{Format: c.Format, Key: deref(c.Key), Excerpt: adviceSize, RawOutput: c.RawOutput})
-	buf := make([]byte, cli.ReadSize)
+	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
 		if err := take(scanner.Push(buf[:n])); err != nil {

@@ -30,7 +30,7 @@ func (c *StripCommand) Run(p *cli.Program) error {
 	defer in.Close()
 	out := p.Exact(c.RawFlag)
 	strip := transcript.NewStripStream(out)
-	buf := make([]byte, cli.ReadSize)
+	buf := make([]byte, readSize)
 	for {
 		n, readErr := in.Read(buf)
 		if _, err := strip.Write(buf[:n]); err != nil {

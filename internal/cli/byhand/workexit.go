@@ -48,7 +48,7 @@ type exited struct {
 }
 
 func (c *workExitCommand) Run(p *cli.Program) error {
-	session, err := p.SessionOf(c.Session)
+	session, err := sessionOf(p, c.Session)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (c *workExitCommand) submit(p *cli.Program, session string, data []byte) (d
 		return done, c.Print(p, done)
 	}
 	err = p.WithBox(ctx, c.BoxFlag, func(b *box.Box) error {
-		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: p.Caller()})
+		answer, err := crew.SubmitExit(ctx, b, crew.ExitSubmission{Session: session, Epoch: c.Epoch, Data: data, Ref: string(c.Ref), Caller: callerOf(p)})
 		if err != nil {
 			return err
 		}

@@ -435,11 +435,7 @@ func showOutcome(p *cli.Program, b *box.Box, asJSON bool, outcome crew.Outcome, 
 		progress.OutcomeJSON(p.Out, b, outcome, interrupted)
 		return
 	}
-	width := cli.WidthOf(p.Stdout)
-	if width == 0 && cli.IsTerminal(p.Stdout) {
-		width = cli.UnknownWidth
-	}
-	progress.Outcome(p.Out, b, outcome, started, width) // Main reports a write error
+	progress.Outcome(p.Out, b, outcome, started, p.RenderOptions().Width) // Main reports a write error
 }
 
 // noteStopping says what happens between an interrupt and the end.

@@ -20,7 +20,7 @@ import (
 // tokenVariable holds the token of the HTTP server. It is not a flag, because flags are visible in lists of processes.
 const tokenVariable = "SIGNALBOX_MCP_TOKEN"
 
-type McpCommand struct {
+type MCPCommand struct {
 	cli.BoxFlag
 	Portfolio cli.NonEmpty     `name:"portfolio" placeholder:"DIR" help:"The folder of the portfolio. Default: SIGNALBOX_PORTFOLIO, or else the current folder or its subfolder portfolio, whichever has portfolio.yaml."`
 	HTTP      cli.NonEmpty     `name:"http" placeholder:"ADDR" help:"Serve streamable HTTP on this address, such as 127.0.0.1:7700, instead of standard input and output. Without a host it is 127.0.0.1; port 0 means any free port."`
@@ -29,7 +29,7 @@ type McpCommand struct {
 	Hosts     []string         `name:"host" placeholder:"NAME" help:"A host name under which callers reach the server, besides those of the loopback. Can be repeated."`
 }
 
-func (McpCommand) Help() string {
+func (MCPCommand) Help() string {
 	return `Serves the tools of signalbox over the Model Context Protocol: status, work, leases, exit signals, line signals, questions, transcripts, the ledger, and the two portfolio tools. docs/mcp.md explains how to connect agents.
 
 By default it uses standard input and output, for agents that start their servers themselves. If SIGNALBOX_SESSION is set, the server acts only for that session, with the secret in SIGNALBOX_SECRET. For an agent of a run, the run is the server: it shows the agent its own work only, and the flags have no effect.
@@ -46,7 +46,7 @@ Examples:
     SIGNALBOX_MCP_TOKEN=$(cat token) signalbox mcp --http 127.0.0.1:7700`
 }
 
-func (c *McpCommand) Run(p *cli.Program) error {
+func (c *MCPCommand) Run(p *cli.Program) error {
 	ctx, stop := cli.UntilInterrupted()
 	defer stop()
 	if p.Socket() != "" {
@@ -97,7 +97,7 @@ func ignoreInterrupt(err error) error {
 	return err
 }
 
-func (c *McpCommand) serveHTTP(ctx context.Context, p *cli.Program, server *mcpserver.Server, token string, generated bool) error {
+func (c *MCPCommand) serveHTTP(ctx context.Context, p *cli.Program, server *mcpserver.Server, token string, generated bool) error {
 	host, port, loopback, err := cli.SplitAddress(string(c.HTTP))
 	if err != nil {
 		return err
