@@ -241,6 +241,9 @@ func importFault(s source, imported string, g *group) string {
 	if within(imported)(modulePath) {
 		inner := groupOf(path.Clean("./" + strings.TrimPrefix(imported, modulePath)))
 		forTest := inner != nil && inner.name == "testkit" && slices.ContainsFunc(testSupport, within(s.pkg()))
+		if from, to := commandGroup(s.pkg()), commandGroup(strings.TrimPrefix(imported, modulePath+"/")); !s.isTest() && from != to && from != "" && to != "" {
+			return "groups of commands must not import each other"
+		}
 		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) || forTest {
 			return ""
 		}
@@ -259,6 +262,16 @@ func importFault(s source, imported string, g *group) string {
 		return ""
 	}
 	return g.name + " must not import it"
+}
+
+// commandGroup returns the group of commands that a package belongs to, "" if it belongs to none, like those that the groups share.
+func commandGroup(pkg string) string {
+	rest, ok := strings.CutPrefix(pkg, "internal/cli/")
+	name, _, _ := strings.Cut(rest, "/")
+	if !ok || name == "web" {
+		return ""
+	}
+	return name
 }
 
 // within returns a function that reports whether a package lies in a directory or module.
@@ -386,6 +399,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"rules to core", imports("internal/core/rules/a.go", "signalbox/internal/core/journal"), []string{"internal/core/rules/a.go: imports signalbox/internal/core/journal: rules must not import core"}},
 		{"downwards", imports("transcript/a.go", "signalbox"), nil},
 		{"within a group", imports("internal/run/crew/a.go", "signalbox/internal/run/plan"), nil},
+		{"between commands", imports("internal/cli/orders/a.go", "signalbox/internal/cli/looking"), []string{"internal/cli/orders/a.go: imports signalbox/internal/cli/looking: groups of commands must not import each other"}},
+		{"commands to what they share", imports("internal/cli/serving/a.go", "signalbox/internal/cli/web"), nil},
+		{"within commands", imports("internal/cli/about/a.go", "signalbox/internal/cli/about/manual"), nil},
 		{"wiring", imports("cmd/signalbox/a.go", "signalbox/transcript"), nil},
 		{"a test", imports("a_test.go", "signalbox/transcript"), nil},
 		{"unknown package", imports("util/a.go", "fmt"), []string{"util/a.go: package util belongs to no group; add it to groups"}},
