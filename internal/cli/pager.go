@@ -31,7 +31,7 @@ func (p *Program) Page(f PagerFlag, print func(io.Writer) error) error {
 	signal.Notify(interrupts, os.Interrupt)
 	defer signal.Stop(interrupts)
 	out := bufio.NewWriterSize(answer{stdin}, 64<<10)
-	err = print(flushingWriter{out})
+	err = print(out)
 	if err == nil {
 		err = out.Flush()
 	}
@@ -69,15 +69,9 @@ func pager(p *Program, f PagerFlag) *exec.Cmd {
 	return cmd
 }
 
-// flusher is a writer that buffers.
-type flusher interface{ Flush() error }
-
-// flushingWriter is a buffered writer whose Flush others can call.
-type flushingWriter struct{ *bufio.Writer }
-
-// Flush writes what a writer of page has buffered.
+// Flush writes what a writer of Page has buffered.
 func Flush(w io.Writer) error {
-	if f, ok := w.(flusher); ok {
+	if f, ok := w.(interface{ Flush() error }); ok {
 		return f.Flush()
 	}
 	return nil

@@ -147,13 +147,9 @@ func IsClosedPipe(err error) bool {
 
 // CommaList lists values for a person.
 func CommaList[T ~string](values []T) string {
-	return strings.Join(names(values), ", ")
-}
-
-func names[T ~string](values []T) []string {
 	words := make([]string, len(values))
 	for i, v := range values {
 		words[i] = string(v)
 	}
-	return words
+	return strings.Join(words, ", ")
 }

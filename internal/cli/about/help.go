@@ -1,4 +1,4 @@
-// Package about is the commands that describe the program itself: help, completion, manual and
+// Package about has the commands that describe the program itself: help, completion, manual and
 // version.
 package about
 

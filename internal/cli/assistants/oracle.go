@@ -1,4 +1,4 @@
-// Package assistants is the commands for models that use tools, and for the behaviour trees around
+// Package assistants has the commands for models that use tools, and for the behaviour trees around
 // them: oracle, agent and tree.
 package assistants
 

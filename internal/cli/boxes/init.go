@@ -1,4 +1,4 @@
-// Package boxes is the commands that set up a box and this machine for it: init, invite, join,
+// Package boxes has the commands that set up a box and this machine for it: init, invite, join,
 // trust, config, sandbox, notify and doctor.
 package boxes
 

@@ -183,10 +183,10 @@ func (c *workReleaseCommand) Run(p *cli.Program) error {
 		}
 		release.Session = session
 	}
-	return orderWork(p, c.BoxFlag, c.ID, func(id string) rules.Command {
+	return orderWork(p, c.BoxFlag, c.AnswerFlag, c.ID, func(id string) rules.Command {
 		release.Work = id
 		return release
-	}, func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
+	})
 }
 
 // sessionOf returns the session that a command acts for. In an agent's process it must be the agent's own.

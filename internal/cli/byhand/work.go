@@ -1,4 +1,4 @@
-// Package byhand is the commands that do one step of a run by hand: find the signals in the output
+// Package byhand has the commands that do one step of a run by hand: find the signals in the output
 // of an agent, check an exit signal, and open, claim and move work.
 package byhand
 
@@ -66,8 +66,9 @@ func (c *workOpenCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return order(p, c.BoxFlag, rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref), Actor: p.ActorOf(c.Actor)},
-		func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
+	return orderWork(p, c.BoxFlag, c.AnswerFlag, "", func(string) rules.Command {
+		return rules.OpenWork{Work: c.ID, Title: title, Phase: c.Phase, Ref: string(c.Ref), Actor: p.ActorOf(c.Actor)}
+	})
 }
 
 type workUnblockCommand struct {
@@ -94,16 +95,10 @@ func (c *workUnblockCommand) Run(p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	return orderWork(p, c.BoxFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.ActorOf(c.Actor)} },
-		func(a rules.Answer) error { return c.Print(p, opened{a.Work, a.Phase, a.Seq}) })
+	return orderWork(p, c.BoxFlag, c.AnswerFlag, c.ID, func(id string) rules.Command { return rules.Unblock{Work: id, Note: note, Actor: p.ActorOf(c.Actor)} })
 }
 
-// order executes a command of the rules and calls show with the answer.
-func order(p *cli.Program, f cli.BoxFlag, command rules.Command, show func(rules.Answer) error) error {
-	return orderWork(p, f, "", func(string) rules.Command { return command }, show)
-}
-
-// orderWork executes a command about the work item that the user named.
-func orderWork(p *cli.Program, f cli.BoxFlag, name string, build func(id string) rules.Command, show func(rules.Answer) error) error {
-	return cli.OrderWork(p, f, name, build, func(_ *box.Box, a rules.Answer) error { return show(a) })
+// orderWork executes a command about the work item that the user named, and prints where it is then.
+func orderWork(p *cli.Program, f cli.BoxFlag, answer cli.AnswerFlag, name string, build func(id string) rules.Command) error {
+	return cli.OrderWork(p, f, name, build, func(_ *box.Box, a rules.Answer) error { return answer.Print(p, opened{a.Work, a.Phase, a.Seq}) })
 }

@@ -1,4 +1,4 @@
-// Package ledgers is the commands for the record that a box keeps: ledger, blob, backup and
+// Package ledgers has the commands for the record that a box keeps: ledger, blob, backup and
 // restore.
 package ledgers
 

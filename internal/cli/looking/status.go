@@ -1,4 +1,4 @@
-// Package looking is the commands that show what a run does and did, and change nothing: status,
+// Package looking has the commands that show what a run does and did, and change nothing: status,
 // logs and diff.
 package looking
 

@@ -1,4 +1,4 @@
-// Package orders is the commands with which the operator decides: answers to questions, pauses and
+// Package orders has the commands with which the operator decides: answers to questions, pauses and
 // retries, approvals, and words to agents.
 package orders
 

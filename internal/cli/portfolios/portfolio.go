@@ -1,4 +1,4 @@
-// Package portfolios is the commands for portfolios: tax lots, losses to harvest, and exit signals.
+// Package portfolios has the commands for portfolios: tax lots, losses to harvest, and exit signals.
 package portfolios
 
 import (

@@ -1,4 +1,4 @@
-// Package rehearsals is the commands that play the part of agents and models by a script.
+// Package rehearsals has the commands that play the part of agents and models by a script.
 package rehearsals
 
 import (

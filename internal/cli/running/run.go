@@ -1,4 +1,4 @@
-// Package running is the commands that carry out plans, or help to write them: run, demo, worker,
+// Package running has the commands that carry out plans, or help to write them: run, demo, worker,
 // watch, plan and prompt.
 package running
 

@@ -1,4 +1,4 @@
-// Package serving is the commands for those who connect to a box: serve, mcp and token.
+// Package serving has the commands for those who connect to a box: serve, mcp and token.
 package serving
 
 import (
