@@ -61,7 +61,7 @@ var groups = []group{
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "run"}, nil},
 	{"serve", []string{"internal/serve"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "run", "oracle"}, nil},
-	{"program", []string{"cmd", "test", "scripts"},
+	{"program", []string{"cmd", "internal/cli", "test", "scripts"},
 		[]string{"vocabulary", "transcript", "ledger", "brief", "text", "shared", "rules", "core", "tree runtime", "tree", "portfolio", "rehearsal", "run", "oracle", "serve"}, nil},
 }
 
@@ -329,6 +329,9 @@ func importFault(s source, imported string, g *group) string {
 		if fault := runFault(s.pkg(), imported); fault != "" && !s.isTest() {
 			return fault
 		}
+		if from, to := commandGroup(s.pkg()), commandGroup(strings.TrimPrefix(imported, modulePath+"/")); !s.isTest() && from != to && from != "" && to != "" {
+			return "groups of commands must not import each other"
+		}
 		if s.isTest() || inner == nil || inner == g || slices.Contains(g.imports, inner.name) || forTest {
 			return ""
 		}
@@ -347,6 +350,16 @@ func importFault(s source, imported string, g *group) string {
 		return ""
 	}
 	return g.name + " must not import it"
+}
+
+// commandGroup returns the group of commands that a package belongs to, "" if it belongs to none, like those that the groups share.
+func commandGroup(pkg string) string {
+	rest, ok := strings.CutPrefix(pkg, "internal/cli/")
+	name, _, _ := strings.Cut(rest, "/")
+	if !ok || name == "web" {
+		return ""
+	}
+	return name
 }
 
 // within returns a function that reports whether a package lies in a directory or module.
@@ -476,6 +489,9 @@ func TestFaultsAreFound(t *testing.T) {
 		{"within a group", imports("internal/run/crew/a.go", "signalbox/internal/run/plan"), nil},
 		{"reading to doing", imports("internal/run/notify/a.go", "signalbox/internal/run/crew"), []string{"internal/run/notify/a.go: imports signalbox/internal/run/crew: notify must not import crew; see runPackages"}},
 		{"a test of run", imports("internal/run/notify/a_test.go", "signalbox/internal/run/crew"), nil},
+		{"between commands", imports("internal/cli/orders/a.go", "signalbox/internal/cli/looking"), []string{"internal/cli/orders/a.go: imports signalbox/internal/cli/looking: groups of commands must not import each other"}},
+		{"commands to what they share", imports("internal/cli/serving/a.go", "signalbox/internal/cli/web"), nil},
+		{"within commands", imports("internal/cli/about/a.go", "signalbox/internal/cli/about/manual"), nil},
 		{"wiring", imports("cmd/signalbox/a.go", "signalbox/transcript"), nil},
 		{"a test", imports("a_test.go", "signalbox/transcript"), nil},
 		{"unknown package", imports("util/a.go", "fmt"), []string{"util/a.go: package util belongs to no group; add it to groups"}},

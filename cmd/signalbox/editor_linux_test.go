@@ -97,7 +97,7 @@ test "$1" = fail && { printf 'half of it\n' > "$3"; exit 7; }
 	if code != 0 || !strings.Contains(out, "answered Q-1\n") {
 		t.Fatalf("status %d: %s", code, out)
 	}
-	if got := seen(); !strings.HasPrefix(got, "\n"+scissors+"\n# Write the answer above this line.") || !strings.Contains(got, "\n# Q-1 about A (clarification):\n#\n# pwned") {
+	if got := seen(); !strings.HasPrefix(got, "\n"+"# ------------------------ >8 ------------------------"+"\n# Write the answer above this line.") || !strings.Contains(got, "\n# Q-1 about A (clarification):\n#\n# pwned") {
 		t.Errorf("the editor showed:\n%s", got)
 	}
 	for line := range strings.Lines(strings.TrimPrefix(seen(), "\n")) {
@@ -152,22 +152,5 @@ func TestEditorKeepsRefusedText(t *testing.T) {
 	}
 	if data, err := os.ReadFile(w.drafts()[0]); err != nil || string(data) != "second\n" {
 		t.Errorf("kept %q, %v", data, err)
-	}
-}
-
-func TestWrittenText(t *testing.T) {
-	for text, want := range map[string]string{
-		editorText("x", "about"):                            "",
-		"a\n" + editorText("x", "about"):                    "a",
-		"# a\r\n\r\nb  \r\n" + editorText("x", ""):          "# a\n\nb",
-		"a\n# comment\n#\nb":                                "a\nb",
-		"  a\n" + scissors + " and more\nb":                 "  a",
-		scissors + "\nb":                                    "",
-		"a " + scissors + "\n" + editorText("x", "about\n"): "a " + scissors,
-		"": "",
-	} {
-		if got := writtenText(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
 	}
 }

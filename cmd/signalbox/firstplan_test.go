@@ -152,8 +152,8 @@ func sayAtPrompt(t *testing.T, command string, wantStatus int) string {
 		args = append(args, word[1]+word[2])
 	}
 	p, stdout, stderr := start(args[1:]...)
-	p.getenv = func(name string) string { return map[string]string{"USER": "ann"}[name] }
-	if status := p.run(); status != wantStatus {
+	p.Getenv = func(name string) string { return map[string]string{"USER": "ann"}[name] }
+	if status := execute(p); status != wantStatus {
 		t.Errorf("%s: status %d, want %d: %s%s", command, status, wantStatus, stdout, stderr)
 	}
 	return stdout.String()

@@ -27,7 +27,7 @@ func TestEveryCommandHasHelp(t *testing.T) {
 	}
 	for _, path := range paths {
 		p, stdout, stderr := start(append(strings.Fields(path), "--help")...)
-		if status := p.run(); status != 0 || stderr.Len() > 0 {
+		if status := execute(p); status != 0 || stderr.Len() > 0 {
 			t.Errorf("%s --help: status %d, stderr %s", path, status, stderr)
 		}
 		_, examples, _ := strings.Cut(stdout.String(), "\nExamples:\n")

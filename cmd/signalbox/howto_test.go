@@ -100,8 +100,8 @@ func howToOutput(command string) []string {
 		args = append(args, word[1]+word[2])
 	}
 	p, stdout, stderr := start(args...)
-	p.getenv = func(string) string { return "" }
-	p.run()
+	p.Getenv = func(string) string { return "" }
+	execute(p)
 	return strings.Split(stdout.String()+stderr.String(), "\n")
 }
 
@@ -134,7 +134,7 @@ func TestDocumentsShowTheOracle(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, stdout, stderr := b.program("oracle", "Should I sell SLV?")
-	if status := p.run(); status != 0 {
+	if status := execute(p); status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
 	output := strings.Split(stdout.String()+stderr.String(), "\n")

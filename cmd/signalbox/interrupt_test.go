@@ -9,16 +9,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signalbox/internal/cli"
 )
 
 // interrupted runs a program in this process and interrupts it until it ends. The first interrupts may come before the program handles
 // them.
-func interrupted(t *testing.T, p *program) (status int) {
+func interrupted(t *testing.T, p *cli.Program) (status int) {
 	t.Helper()
 	// Otherwise the first interrupt could kill the tests. It is never stopped, because the last one may arrive much later.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	ended := make(chan int)
-	go func() { ended <- p.run() }()
+	go func() { ended <- execute(p) }()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"path/filepath"
 	"testing"
+
+	"signalbox/internal/cli"
 )
 
 // testBox is a new box for a test, with its key in the same folder.
@@ -17,9 +19,9 @@ func newTestBox(t *testing.T) *testBox {
 	t.Helper()
 	dir := t.TempDir()
 	b := &testBox{t, filepath.Join(dir, ".signalbox"), map[string]string{
-		boxVariable:                   filepath.Join(dir, ".signalbox"),
-		keyVariable:                   filepath.Join(dir, "box.key"),
-		actorVariable:                 "ann",
+		cli.BoxVariable:               filepath.Join(dir, ".signalbox"),
+		cli.KeyVariable:               filepath.Join(dir, "box.key"),
+		"SIGNALBOX_ACTOR":             "ann",
 		"AGENT_EXIT_PROTOCOL_ENABLED": "true",
 	}}
 	b.must("init", dir)
@@ -27,9 +29,9 @@ func newTestBox(t *testing.T) *testBox {
 }
 
 // program returns a program that uses the box.
-func (b *testBox) program(args ...string) (p *program, stdout, stderr *bytes.Buffer) {
+func (b *testBox) program(args ...string) (p *cli.Program, stdout, stderr *bytes.Buffer) {
 	p, stdout, stderr = start(args...)
-	p.getenv = func(name string) string { return b.env[name] }
+	p.Getenv = func(name string) string { return b.env[name] }
 	return p, stdout, stderr
 }
 
@@ -37,7 +39,7 @@ func (b *testBox) program(args ...string) (p *program, stdout, stderr *bytes.Buf
 func (b *testBox) must(args ...string) string {
 	b.t.Helper()
 	p, stdout, stderr := b.program(args...)
-	if status := p.run(); status != 0 || stderr.Len() > 0 {
+	if status := execute(p); status != 0 || stderr.Len() > 0 {
 		b.t.Fatalf("%q: status %d, stderr %s", args, status, stderr)
 	}
 	return stdout.String()

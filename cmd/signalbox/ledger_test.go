@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/internal/cli"
 	"signalbox/ledger"
 )
 
@@ -23,10 +24,10 @@ import (
 func follow(b *testBox, args ...string) (lines *bufio.Scanner, closeReader func() error, ended <-chan int) {
 	reader, stdout := io.Pipe()
 	p, _, stderr := b.program(append([]string{"ledger", "tail", "-f"}, args...)...)
-	p.stdout = stdout
+	p.Stdout = stdout
 	done := make(chan int, 1)
 	go func() {
-		status := p.run()
+		status := execute(p)
 		if stderr.Len() > 0 {
 			status = -1
 		}
@@ -59,16 +60,16 @@ func TestTailFollows(t *testing.T) {
 func TestNotesComeAfterTheAnswer(t *testing.T) {
 	b := newTestBox(t)
 	b.must("work", "open", "t1")
-	var claim claimed
+	var claim struct{ Secret string }
 	if err := json.Unmarshal([]byte(b.must("work", "claim", "t1", "--role=developer", "--session=dev")), &claim); err != nil {
 		t.Fatal(err)
 	}
-	b.env[sessionVariable], b.env[secretVariable] = "dev", claim.Secret // an agent does not sign
+	b.env[cli.SessionVariable], b.env[cli.SecretVariable] = "dev", claim.Secret // an agent does not sign
 	b.must("work", "renew", "t1", "--epoch=3", "--ttl=1h")
 	screen := new(bytes.Buffer)
 	p, _, _ := b.program("ledger", "verify")
-	p.stdout, p.stderr = screen, screen
-	if status := p.run(); status != 0 {
+	p.Stdout, p.Stderr = screen, screen
+	if status := execute(p); status != 0 {
 		t.Fatalf("status %d: %s", status, screen)
 	}
 	if want := regexp.MustCompile(`^verified 4 events.*\nthe first 3 signed by .*\nnote: 1 event after .*\n$`); !want.MatchString(screen.String()) {
@@ -139,7 +140,7 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 	}
 	run := func(args ...string) (status int, answer, errors string) {
 		p, stdout, stderr := b.program(args...)
-		return p.run(), stdout.String(), stderr.String()
+		return execute(p), stdout.String(), stderr.String()
 	}
 	for wrong, want := range map[string]string{
 		sameName:  "key.pub is not the public key of the private key on this host\nhint: find out who changed it",
@@ -164,7 +165,7 @@ func TestKeyOfTheBoxIsWrong(t *testing.T) {
 		}
 	}
 	// Without the private key, only the name can be checked.
-	b.env[keyVariable] = filepath.Join(t.TempDir(), "none.key")
+	b.env[cli.KeyVariable] = filepath.Join(t.TempDir(), "none.key")
 	if b.must("ledger", "key") != key {
 		t.Error("another key")
 	}

@@ -6,14 +6,19 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"signalbox/internal/cli"
 )
 
-func main() { os.Exit(newProgram().run()) }
+// version is set by the linker for releases. If it is empty, the version that Go recorded is used.
+var version string
+
+func main() { os.Exit(execute(newProgram())) }
 
 // newProgram returns the program that the user started.
-func newProgram() *program {
+func newProgram() *cli.Program {
 	// Turn SIGPIPE into a write error, so that the program ends quietly when the reader closes the pipe. Ignoring the signal
 	// would also do that, but agents and checks would inherit it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, args: os.Args[1:]}
+	return &cli.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Args: os.Args[1:], Version: version}
 }

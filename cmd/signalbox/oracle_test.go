@@ -52,8 +52,8 @@ conversations:
 func TestOracleChat(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	p, stdout, stderr := b.program("oracle")
-	p.stdin = typed("hello\n\nfail\nthanks\n")
-	if status := p.run(); status != 0 || stdout.String() != "Hello.\nYou are welcome.\n" {
+	p.Stdin = typed("hello\n\nfail\nthanks\n")
+	if status := execute(p); status != 0 || stdout.String() != "Hello.\nYou are welcome.\n" {
 		t.Errorf("status %d, stdout %q, stderr %s", status, stdout, stderr)
 	}
 	if n := strings.Count(stderr.String(), "> "); n != 5 {
@@ -66,8 +66,8 @@ func TestOracleChat(t *testing.T) {
 		t.Errorf("want one conversation: %s", list)
 	}
 	p, _, stderr = b.program("oracle")
-	p.stdin = typed("")
-	if status := p.run(); status != 0 {
+	p.Stdin = typed("")
+	if status := execute(p); status != 0 {
 		t.Errorf("without a question: status %d, stderr %s", status, stderr)
 	}
 	if list := b.must("oracle", "--sessions", "--json"); strings.Count(list, "\n") != 1 {
@@ -80,21 +80,21 @@ func TestOracleColoursTerminalsOnly(t *testing.T) {
 	b := newOracleBox(t, smallTalk)
 	p, stdout, _ := b.program("oracle", "hello")
 	screen := new(fakeTerminal)
-	p.stderr = screen
-	if status := p.run(); status != 0 || !strings.Contains(screen.String(), "\x1b[2m  ■") || strings.Contains(stdout.String(), "\x1b") {
+	p.Stderr = screen
+	if status := execute(p); status != 0 || !strings.Contains(screen.String(), "\x1b[2m  ■") || strings.Contains(stdout.String(), "\x1b") {
 		t.Errorf("status %d, stdout %q, stderr %q", status, stdout, screen.String())
 	}
 	p, _, stderr := b.program("oracle", "hello")
 	screen = new(fakeTerminal)
-	p.stdout = screen
-	if status := p.run(); status != 0 || strings.Contains(stderr.String(), "\x1b") {
+	p.Stdout = screen
+	if status := execute(p); status != 0 || strings.Contains(stderr.String(), "\x1b") {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 	b.env["NO_COLOR"] = "1"
 	p, _, _ = b.program("oracle", "hello")
 	screen = new(fakeTerminal)
-	p.stderr = screen
-	if status := p.run(); status != 0 || strings.Contains(screen.String(), "\x1b") {
+	p.Stderr = screen
+	if status := execute(p); status != 0 || strings.Contains(screen.String(), "\x1b") {
 		t.Errorf("NO_COLOR: status %d, stderr %q", status, screen.String())
 	}
 }
@@ -106,8 +106,8 @@ func TestOracleWithoutAReader(t *testing.T) {
 		p, _, stderr := b.program(args...)
 		reader, stdout := io.Pipe()
 		reader.Close()
-		p.stdout = stdout
-		if status := p.run(); status != 1 || !strings.Contains(stderr.String(), "the reader closed standard output\n") {
+		p.Stdout = stdout
+		if status := execute(p); status != 1 || !strings.Contains(stderr.String(), "the reader closed standard output\n") {
 			t.Errorf("%q: status %d, stderr %s", args, status, stderr)
 		}
 	}

@@ -77,7 +77,7 @@ func TestOracleChatOnTerminal(t *testing.T) {
 			t.Errorf("the terminal got %q", sequence)
 		}
 	}
-	history := filepath.Join(b.dir, session.FolderName, historyFile)
+	history := filepath.Join(b.dir, session.FolderName, "history")
 	if info, err := os.Stat(history); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}

@@ -1,107 +1,84 @@
 package main
 
 import (
-	"bufio"
-	"errors"
-	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/alecthomas/kong"
 
 	"signalbox"
 	"signalbox/brief"
-	"signalbox/internal/lazy"
-	"signalbox/internal/text"
+	"signalbox/internal/cli"
+	"signalbox/internal/cli/about"
+	"signalbox/internal/cli/assistants"
+	"signalbox/internal/cli/boxes"
+	"signalbox/internal/cli/byhand"
+	"signalbox/internal/cli/ledgers"
+	"signalbox/internal/cli/looking"
+	"signalbox/internal/cli/orders"
+	"signalbox/internal/cli/portfolios"
+	"signalbox/internal/cli/rehearsals"
+	"signalbox/internal/cli/running"
+	"signalbox/internal/cli/serving"
 )
-
-// program is one run of the command line, with its streams and environment, so that tests can replace them.
-type program struct {
-	stdin  io.Reader
-	stdout io.Writer
-	stderr io.Writer
-	getenv func(string) string
-	args   []string
-	// completionLimit is how long reading the box for a completion may take; 0 means one second.
-	completionLimit time.Duration
-
-	// quiet suppresses notes. Commands set it when a program reads the answer.
-	quiet bool
-	// boxNamed means that the user named the box with --box or SIGNALBOX_BOX. The first findBox sets it, because later ones may get the folder that it found.
-	boxNamed  bool
-	findFirst sync.Once
-	// stopping means that the command only stops work, which it does whatever the team's configuration is.
-	stopping bool
-
-	// draft is the file with a text that the user wrote in an editor, "" if there is none.
-	draft string
-
-	// out buffers stdout and escapes control characters. After a write error all further writes fail, and run reports the error.
-	out *bufio.Writer
-	// direct buffers stdout and writes the bytes as they are; see exact.
-	direct *bufio.Writer
-}
 
 // commands is the grammar of the command line.
 type commands struct {
-	Run       runCommand       `cmd:"" help:"Run a plan with agents until it is complete."`
-	Demo      demoCommand      `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
-	Questions questionsCommand `cmd:"" help:"Show what agents ask you."`
-	Answer    answerCommand    `cmd:"" help:"Answer a question."`
-	Pause     pauseCommand     `cmd:"" help:"Stop dispatching work, for a task or the whole run."`
-	Resume    resumeCommand    `cmd:"" help:"End a pause."`
-	Cancel    cancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
-	Retry     retryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
-	Approve   approveCommand   `cmd:"" help:"Approve a merge."`
-	Reject    rejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
-	Rework    reworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
-	Tell      tellCommand      `cmd:"" help:"Give words to the next agent on a task."`
-	Status    statusCommand    `cmd:"" help:"Show what is going on."`
-	Logs      logsCommand      `cmd:"" help:"Show what the agents of a task wrote and did."`
-	Diff      diffCommand      `cmd:"" help:"Show what a task changes."`
-	Watch     watchCommand     `cmd:"" help:"Watch a run that was started elsewhere."`
-	Worker    workerCommand    `cmd:"" help:"Work on the plan of a box."`
-	Plan      planCommands     `cmd:"" help:"Write, import, check, show and update plans."`
-	Prompt    promptCommand    `cmd:"" help:"Show the prompt for an agent."`
+	Run       running.RunCommand      `cmd:"" help:"Run a plan with agents until it is complete."`
+	Demo      running.DemoCommand     `cmd:"" help:"Run a demo in a temporary repository with scripted agents."`
+	Questions orders.QuestionsCommand `cmd:"" help:"Show what agents ask you."`
+	Answer    orders.AnswerCommand    `cmd:"" help:"Answer a question."`
+	Pause     orders.PauseCommand     `cmd:"" help:"Stop dispatching work, for a task or the whole run."`
+	Resume    orders.ResumeCommand    `cmd:"" help:"End a pause."`
+	Cancel    orders.CancelCommand    `cmd:"" help:"Cancel a task or the whole run."`
+	Retry     orders.RetryCommand     `cmd:"" help:"Restart a task, or all blocked tasks."`
+	Approve   orders.ApproveCommand   `cmd:"" help:"Approve a merge."`
+	Reject    orders.RejectCommand    `cmd:"" help:"Reject a merge and send the task back with the reason."`
+	Rework    orders.ReworkCommand    `cmd:"" help:"Send a task back to the developer with what you want."`
+	Tell      orders.TellCommand      `cmd:"" help:"Give words to the next agent on a task."`
+	Status    looking.StatusCommand   `cmd:"" help:"Show what is going on."`
+	Logs      looking.LogsCommand     `cmd:"" help:"Show what the agents of a task wrote and did."`
+	Diff      looking.DiffCommand     `cmd:"" help:"Show what a task changes."`
+	Watch     running.WatchCommand    `cmd:"" help:"Watch a run that was started elsewhere."`
+	Worker    running.WorkerCommand   `cmd:"" help:"Work on the plan of a box."`
+	Plan      running.PlanCommands    `cmd:"" help:"Write, import, check, show and update plans."`
+	Prompt    running.PromptCommand   `cmd:"" help:"Show the prompt for an agent."`
 
-	Init   initCommand    `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
-	Invite inviteCommand  `cmd:"" help:"Print a token with which another machine joins a box."`
-	Join   joinCommand    `cmd:"" help:"Make this machine part of a box that another machine has."`
-	Trust  trustCommand   `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
-	Config configCommands `cmd:"" help:"Show the configuration that counts."`
-	Work   workCommands   `cmd:"" help:"Open, claim and move work by hand."`
-	Ledger ledgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
-	Blob   blobCommands   `cmd:"" help:"Read or redact the output of agents."`
+	Init   boxes.InitCommand      `cmd:"" help:"Create a box: a folder with a ledger and a configuration."`
+	Invite boxes.InviteCommand    `cmd:"" help:"Print a token with which another machine joins a box."`
+	Join   boxes.JoinCommand      `cmd:"" help:"Make this machine part of a box that another machine has."`
+	Trust  boxes.TrustCommand     `cmd:"" help:"Decide whether the team's configuration may run things on this machine."`
+	Config boxes.ConfigCommands   `cmd:"" help:"Show the configuration that counts."`
+	Work   byhand.WorkCommands    `cmd:"" help:"Open, claim and move work by hand."`
+	Ledger ledgers.LedgerCommands `cmd:"" help:"Read, verify, prove and sign the ledger."`
+	Blob   ledgers.BlobCommands   `cmd:"" help:"Read or redact the output of agents."`
 
-	Scan  scanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
-	Strip stripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
-	Exit  exitCommands `cmd:"" help:"Check exit signals."`
+	Scan  byhand.ScanCommand  `cmd:"" help:"Find the signals in the output of an agent."`
+	Strip byhand.StripCommand `cmd:"" help:"Remove turn signals from the reply of a model."`
+	Exit  byhand.ExitCommands `cmd:"" help:"Check exit signals."`
 
-	Sandbox sandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
-	Notify  notifyCommands  `cmd:"" help:"Test how you are notified."`
+	Sandbox boxes.SandboxCommands `cmd:"" help:"Show what agents and checks may do on this machine."`
+	Notify  boxes.NotifyCommands  `cmd:"" help:"Test how you are notified."`
 
-	Agent  agentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
-	Oracle oracleCommand `cmd:"" help:"Ask a model that can use tools."`
-	Tree   treeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
+	Agent  assistants.AgentCommand  `cmd:"" help:"Run an agent that is a tree around a model."`
+	Oracle assistants.OracleCommand `cmd:"" help:"Ask a model that can use tools."`
+	Tree   assistants.TreeCommands  `cmd:"" help:"Check, draw, run, replay and test behaviour trees."`
 
-	Portfolio portfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
-	MCP       mcpCommand        `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
-	Serve     serveCommand      `cmd:"" help:"Serve a dashboard and an API over HTTP."`
-	Token     tokenCommands     `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
+	Portfolio portfolios.PortfolioCommands `cmd:"" help:"Show tax lots, losses to harvest and exit signals of a portfolio."`
+	MCP       serving.MCPCommand           `cmd:"" name:"mcp" help:"Serve the tools of signalbox over MCP."`
+	Serve     serving.ServeCommand         `cmd:"" help:"Serve a dashboard and an API over HTTP."`
+	Token     serving.TokenCommands        `cmd:"" help:"Create, list and revoke what logs browsers and programs in."`
 
-	Backup   backupCommand    `cmd:"" help:"Write a backup of a box to a file."`
-	Restore  restoreCommand   `cmd:"" help:"Restore a box from a backup."`
-	Doctor   doctorCommand    `cmd:"" help:"Check the installation, the box and the configuration."`
-	Rehearse rehearseCommands `cmd:"" help:"Run scripted agents and models."`
-	Version  versionCommand   `cmd:"" help:"Print the version."`
+	Backup   ledgers.BackupCommand       `cmd:"" help:"Write a backup of a box to a file."`
+	Restore  ledgers.RestoreCommand      `cmd:"" help:"Restore a box from a backup."`
+	Doctor   boxes.DoctorCommand         `cmd:"" help:"Check the installation, the box and the configuration."`
+	Rehearse rehearsals.RehearseCommands `cmd:"" help:"Run scripted agents and models."`
+	Version  about.VersionCommand        `cmd:"" help:"Print the version."`
 
-	Help       helpCommand       `cmd:"" help:"Show the help of a command."`
-	Completion completionCommand `cmd:"" help:"Print a completion script for your shell."`
-	Manual     manualCommand     `cmd:"" help:"Write the manual pages into a folder."`
+	Help       about.HelpCommand       `cmd:"" help:"Show the help of a command."`
+	Completion about.CompletionCommand `cmd:"" help:"Print a completion script for your shell."`
+	Manual     about.ManualCommand     `cmd:"" help:"Write the manual pages into a folder."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version and exit."`
 }
@@ -141,85 +118,31 @@ func grammar(args []string) any {
 // needAll are the commands that show the other commands.
 var needAll = []string{"help", "completion", "manual"}
 
-// run executes the command line and returns the exit status.
-func (p *program) run() int {
-	escaper := text.NewEscaper(answer{p.stdout})
-	p.out, p.direct = bufio.NewWriterSize(escaper, 64<<10), bufio.NewWriterSize(answer{p.stdout}, 64<<10)
-	err := p.execute()
-	for _, end := range []func() error{p.out.Flush, escaper.Close, p.direct.Flush} {
-		if endErr := end(); err == nil {
-			err = endErr
-		}
-	}
-	if err == nil || errors.Is(err, errReaderClosed) {
-		p.removeDraft()
-		return 0
-	}
-	p.printError(err)
-	p.keepDraft()
-	return exitStatus(err)
-}
+// execute runs the command that the arguments name, and returns the exit status.
+func execute(p *cli.Program) int { return p.Main(dispatch) }
 
-func (p *program) execute() error {
+// dispatch parses the arguments and runs the command.
+func dispatch(p *cli.Program) error {
 	helpShown := false
-	parser, err := kong.New(grammar(p.args),
+	parser, err := kong.New(grammar(p.Args),
 		kong.Name("signalbox"),
 		kong.Description(description),
-		kong.Writers(p.out, p.stderr),
+		kong.Writers(p.Out, p.Stderr),
 		kong.Exit(func(int) { helpShown = true }), // kong exits only after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Bind(p),
-		kong.Vars{"version": "signalbox " + currentBuild().Version, "formats": commaList(signalbox.Formats()), "roles": commaList(signalbox.Roles()),
-			"briefFormats": commaList(brief.Formats()), "briefOutputs": commaList(brief.Outputs())},
+		kong.Vars{"version": "signalbox " + p.Build().Version, "formats": cli.CommaList(signalbox.Formats()), "roles": cli.CommaList(signalbox.Roles()),
+			"briefFormats": cli.CommaList(brief.Formats()), "briefOutputs": cli.CommaList(brief.Outputs())},
 	)
 	if err != nil {
 		return err
 	}
-	ctx, err := parser.Parse(p.args)
+	ctx, err := parser.Parse(p.Args)
 	if helpShown {
 		return nil
 	}
 	if err != nil {
-		return usageError(err, ctx)
+		return cli.UsageError(err, ctx)
 	}
 	return ctx.Run()
-}
-
-// usageError adds a hint that points to the help of the command, as far as the arguments name it.
-func usageError(err error, ctx *kong.Context) error {
-	help := []string{"signalbox"}
-	if parse := (*kong.ParseError)(nil); errors.As(err, &parse) {
-		ctx = parse.Context
-	}
-	if ctx != nil && ctx.Selected() != nil {
-		help = append(help, ctx.Selected().Path())
-	}
-	if parts := missingValue().FindStringSubmatch(err.Error()); parts != nil {
-		err = fmt.Errorf("%s needs a value", parts[1])
-	}
-	return &signalbox.Error{
-		Code: signalbox.CodeUsage,
-		Err:  err,
-		Hint: "see " + strings.Join(help, " ") + " --help",
-	}
-}
-
-// missingValue matches kong's error for a flag at the end of the arguments whose value is missing.
-var missingValue = lazy.Regexp(`^(--[a-z-]+): expected .* value but got "EOL"`)
-
-// exitStatus returns the exit status for an error.
-func exitStatus(err error) int {
-	switch signalbox.CodeOf(err) {
-	case signalbox.CodeUsage:
-		return 2
-	case signalbox.CodeNotFound:
-		return 3
-	case signalbox.CodeConflict:
-		return 4
-	case signalbox.CodeUnverified:
-		return 5
-	case signalbox.CodeInterrupted:
-		return 130
-	}
-	return 1
 }

@@ -14,14 +14,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox"
+	"signalbox/internal/cli"
 )
 
 // start returns a program with the given arguments and empty standard input, and its two outputs.
-func start(args ...string) (p *program, stdout, stderr *bytes.Buffer) {
+func start(args ...string) (p *cli.Program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	noEnv := func(string) string { return "" }
-	return &program{stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, getenv: noEnv, args: args}, stdout, stderr
+	return &cli.Program{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: noEnv, Args: args}, stdout, stderr
 }
 
 // In a synctest bubble, a program that waits for more input before it prints is a deadlock, and the test fails.
@@ -30,9 +30,9 @@ func TestSignalIsPrintedBeforeTheStreamEnds(t *testing.T) {
 		stdin, agent := io.Pipe()
 		reader, stdout := io.Pipe()
 		p, _, stderr := start("scan", "--format", "plain")
-		p.stdin, p.stdout = stdin, stdout
+		p.Stdin, p.Stdout = stdin, stdout
 		ended := make(chan int)
-		go func() { ended <- p.run() }()
+		go func() { ended <- execute(p) }()
 
 		io.WriteString(agent, "CHECKPOINT: t1\nDone: half\nREADY_FOR_REVIEW: t1\n")
 		line, err := bufio.NewReader(reader).ReadString('\n')
@@ -53,9 +53,9 @@ func TestStripPrintsBeforeTheStreamEnds(t *testing.T) {
 		stdin, model := io.Pipe()
 		reader, stdout := io.Pipe()
 		p, _, _ := start("strip")
-		p.stdin, p.stdout = stdin, stdout
+		p.Stdin, p.Stdout = stdin, stdout
 		ended := make(chan int)
-		go func() { ended <- p.run() }()
+		go func() { ended <- execute(p) }()
 
 		io.WriteString(model, "The answer is 42.\nMore follows")
 		line, err := bufio.NewReader(reader).ReadString('\n')
@@ -81,12 +81,12 @@ func (terminalInfo) Mode() fs.FileMode { return fs.ModeDevice | fs.ModeCharDevic
 func TestStripEndsTheLineOnATerminalOnly(t *testing.T) {
 	const reply = "Fin.\n<signal type=\"stuck\"/>\n"
 	p, stdout, _ := start("strip")
-	p.stdin = strings.NewReader(reply)
-	p.run()
+	p.Stdin = strings.NewReader(reply)
+	execute(p)
 	p, _, _ = start("strip")
 	screen := new(fakeTerminal)
-	p.stdin, p.stdout = strings.NewReader(reply), screen
-	p.run()
+	p.Stdin, p.Stdout = strings.NewReader(reply), screen
+	execute(p)
 	if stdout.String() != "Fin." || screen.String() != "Fin.\n" {
 		t.Errorf("to a buffer %q, to a terminal %q", stdout, screen.String())
 	}
@@ -111,10 +111,10 @@ func (e *longLog) Read(b []byte) (int, error) {
 func TestScanMemoryDoesNotGrowWithTheTranscript(t *testing.T) {
 	allocated := func(size int) uint64 {
 		p, _, _ := start("scan", "--format", "plain")
-		p.stdin = &longLog{left: size}
+		p.Stdin = &longLog{left: size}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		if status := p.run(); status != 0 {
+		if status := execute(p); status != 0 {
 			t.Fatalf("status %d", status)
 		}
 		runtime.ReadMemStats(&after)
@@ -146,9 +146,9 @@ func TestOutputErrors(t *testing.T) {
 		for _, args := range [][]string{{"scan", "--format=plain"}, {"scan", "--resolve"}, {"strip"}, {"version"}, {"--help"}} {
 			t.Run(tt.name+"/"+args[0], func(t *testing.T) {
 				p, _, stderr := start(args...)
-				p.stdin = strings.NewReader("REMEDIATION_COMPLETE\n")
-				p.stdout = failing{tt.err}
-				if status := p.run(); status != tt.status {
+				p.Stdin = strings.NewReader("REMEDIATION_COMPLETE\n")
+				p.Stdout = failing{tt.err}
+				if status := execute(p); status != tt.status {
 					t.Errorf("status %d, want %d", status, tt.status)
 				}
 				if diff := cmp.Diff(tt.stderr, stderr.String()); diff != "" {
@@ -163,8 +163,8 @@ func TestOutputErrors(t *testing.T) {
 func TestBrokenInputIsAnError(t *testing.T) {
 	for _, err := range []error{syscall.EPIPE, io.ErrClosedPipe} {
 		p, _, stderr := start("scan")
-		p.stdin = failing{err}
-		if status := p.run(); status != 1 || !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
+		p.Stdin = failing{err}
+		if status := execute(p); status != 1 || !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: ") {
 			t.Errorf("%v: status %d, stderr %q", err, status, stderr)
 		}
 	}
@@ -174,25 +174,12 @@ func TestBrokenInputIsAnError(t *testing.T) {
 func TestBrokenStreamIsNotResolved(t *testing.T) {
 	for _, args := range [][]string{{"scan", "--resolve"}, {"scan", "--policy=seed"}} {
 		p, stdout, stderr := start(args...)
-		p.stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"), failing{errors.New("connection reset")})
-		if status := p.run(); status != 1 || stdout.Len() > 0 {
+		p.Stdin = io.MultiReader(strings.NewReader("AUDIT_PASSED: t1\n"), failing{errors.New("connection reset")})
+		if status := execute(p); status != 1 || stdout.Len() > 0 {
 			t.Errorf("%q: status %d, stdout %q", args, status, stdout)
 		}
 		if !strings.HasPrefix(stderr.String(), "signalbox: cannot read standard input: connection reset\nhint: ") {
 			t.Errorf("%q: stderr %q", args, stderr)
 		}
-	}
-}
-
-func TestExitStatus(t *testing.T) {
-	for want, code := range map[int]signalbox.Code{
-		1: signalbox.CodeFailed, 2: signalbox.CodeUsage, 3: signalbox.CodeNotFound, 4: signalbox.CodeConflict, 5: signalbox.CodeUnverified,
-	} {
-		if got := exitStatus(&signalbox.Error{Code: code, Err: io.ErrUnexpectedEOF}); got != want {
-			t.Errorf("code %d: status %d, want %d", code, got, want)
-		}
-	}
-	if got := exitStatus(io.ErrUnexpectedEOF); got != 1 {
-		t.Errorf("an error without a code: status %d", got)
 	}
 }

@@ -33,11 +33,11 @@ conversations:
 	}
 	reader, stdout := io.Pipe()
 	p, _, stderr := start("rehearse", "model", script, "--json", "--log", log)
-	p.stdout = stdout
+	p.Stdout = stdout
 	ended := make(chan int, 1)
-	go func() { ended <- p.run() }()
+	go func() { ended <- execute(p) }()
 	line, err := bufio.NewReader(reader).ReadString('\n')
-	var at modelAddresses
+	var at struct{ OpenAI, Anthropic, Gemini string }
 	if err == nil {
 		err = json.Unmarshal([]byte(line), &at)
 	}

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 // patientMain is main, but it gives the machine more time than a person who pressed Tab.
 func patientMain() {
 	p := newProgram()
-	p.completionLimit = time.Minute
-	os.Exit(p.run())
+	p.CompletionLimit = time.Minute
+	os.Exit(execute(p))
 }
 
 // tests runs the tests, four at a time unless a flag says otherwise: scripts mostly wait.

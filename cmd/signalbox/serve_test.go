@@ -55,9 +55,9 @@ func (b *testBox) serving(args ...string) (url string, notes *lineWaiter, stop f
 	found := make(chan []string, 1)
 	notes = &lineWaiter{pattern: regexp.MustCompile(`serving the dashboard at (\S+), and the API at \S+/api/v1\n`), found: found}
 	p, _, _ := b.program(append([]string{"serve"}, args...)...)
-	p.stderr = notes
+	p.Stderr = notes
 	ended := make(chan int, 1)
-	go func() { ended <- p.run() }()
+	go func() { ended <- execute(p) }()
 	select {
 	case match := <-found:
 		url = match[1]
@@ -160,7 +160,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("how to log in, where there is no terminal:\n%s", notes)
 	}
 	p, out, stderr := b.program("token", "link")
-	if status := p.run(); status != 0 || !strings.Contains(out.String(), ".localhost:7700/login") || !strings.Contains(stderr.String(), "no server serves the box") {
+	if status := execute(p); status != 0 || !strings.Contains(out.String(), ".localhost:7700/login") || !strings.Contains(stderr.String(), "no server serves the box") {
 		t.Errorf("a link without a server: %d %s%s", status, out, stderr)
 	}
 	if out := b.must("ledger", "verify"); !strings.Contains(out, "verified 3 events") {
@@ -179,7 +179,7 @@ func TestServeFails(t *testing.T) {
 	for _, args := range [][]string{{"--listen", busy.Addr().String()}, {"--listen", "127.0.0.1:0", "--host", "https://box.example"}, {"--listen", "127.0.0.1:0", "--host", "box.example:443"},
 		{"--anonymous-read", "--listen", "0.0.0.0:0"}, {"--anonymous-read", "--listen", "127.0.0.1:0", "--host", "box.example"}, {"--listen", "127.0.0.1:0", "--tls-cert", "none.pem", "--tls-key", "none.pem"}, {"--tls-cert", "none.pem"}, {"--listen", "nonsense"}} {
 		p, _, stderr := b.program(append([]string{"serve"}, args...)...)
-		if status := p.run(); status == 0 || !strings.Contains(stderr.String(), "hint: ") {
+		if status := execute(p); status == 0 || !strings.Contains(stderr.String(), "hint: ") {
 			t.Errorf("%q: status %d: %s", args, status, stderr)
 		}
 	}
@@ -247,15 +247,6 @@ func TestLinksLeadToTheServer(t *testing.T) {
 		}
 		if status := stop(); status != 0 {
 			t.Errorf("%q: status %d: %s", test.args, status, notes)
-		}
-	}
-}
-
-// TestAddressesWithoutAPort get the default port, like the address that serve has without --listen.
-func TestAddressesWithoutAPort(t *testing.T) {
-	for address, want := range map[string]string{"0.0.0.0": "0.0.0.0:7700", "::": "[::]:7700", "::1": "[::1]:7700", "localhost": "localhost:7700", "127.0.0.1:0": "127.0.0.1:0", ":1": ":1", "nonsense": "nonsense"} {
-		if got := withDefaultPort(address); got != want {
-			t.Errorf("%s: %s, want %s", address, got, want)
 		}
 	}
 }

@@ -23,7 +23,10 @@ func TestTokensExpire(t *testing.T) {
 		"never":   {[]string{"--expires", "never"}, 0},
 		"old":     {[]string{"--expires", "1ns"}, 1},
 	} {
-		var got tokenView
+		var got struct {
+			Created time.Time
+			Expires *time.Time
+		}
 		args := append([]string{"token", "create", name, "--scope", "read", "--json"}, test.args...)
 		if err := json.Unmarshal([]byte(b.must(args...)), &got); err != nil {
 			t.Fatal(err)
@@ -38,7 +41,7 @@ func TestTokensExpire(t *testing.T) {
 	}
 	for _, bad := range []string{"0", "-1h", "tomorrow", "", "Never"} {
 		p, out, stderr := b.program("token", "create", "bad", "--scope", "read", "--expires="+bad)
-		if status := p.run(); status != 2 || out.Len() > 0 || !strings.Contains(stderr.String(), "720h") {
+		if status := execute(p); status != 2 || out.Len() > 0 || !strings.Contains(stderr.String(), "720h") {
 			t.Errorf("--expires %q: status %d: %s%s", bad, status, out, stderr)
 		}
 	}
@@ -59,7 +62,7 @@ func TestTokensExpire(t *testing.T) {
 		}
 	}
 	p, out, _ := b.program("doctor")
-	p.run() // other checks may fail on this machine
+	execute(p) // other checks may fail on this machine
 	warns := regexp.MustCompile(`(?m)^warning +tokens +these never expire: never, earlier$`)
 	if !warns.MatchString(out.String()) {
 		t.Errorf("doctor:\n%s", out)
@@ -67,7 +70,7 @@ func TestTokensExpire(t *testing.T) {
 	b.must("token", "revoke", "never")
 	b.must("token", "revoke", "earlier")
 	p, out, _ = b.program("doctor")
-	p.run()
+	execute(p)
 	if strings.Contains(out.String(), "tokens") {
 		t.Errorf("doctor, without such tokens:\n%s", out)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/internal/cli"
 )
 
 var updatePictures = flag.Bool("pictures", false, "rewrite the pictures in docs/trees")
@@ -63,8 +65,8 @@ func comparePicture(t *testing.T, name string, args ...string) {
 func mustAnswer(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, errs strings.Builder
-	p := program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, getenv: func(string) string { return "" }, args: args}
-	if status := p.run(); status != 0 {
+	p := cli.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }, Args: args}
+	if status := execute(&p); status != 0 {
 		t.Fatalf("signalbox %s: exit status %d: %s", strings.Join(args, " "), status, errs.String())
 	}
 	return out.String()

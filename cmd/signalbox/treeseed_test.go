@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"signalbox/internal/cli"
 )
 
 const seedTree = "../../internal/tree/luatree/testdata/seed_t024.lua"
@@ -23,10 +25,10 @@ func TestSeedTree(t *testing.T) {
 	if !strings.Contains(got, `"llm_request","What is new?"`) && !strings.Contains(got, `"llm_request":"What is new?"`) {
 		t.Errorf("the request is not the question:\n%s", got)
 	}
-	p := program{stdin: strings.NewReader(""), stdout: new(strings.Builder), stderr: new(strings.Builder), getenv: func(string) string { return "" },
-		args: []string{"tree", "run", "--no-ledger", seedTree, "--replies", replies}}
-	if status := p.run(); status != 1 || !strings.Contains(p.stderr.(*strings.Builder).String(), "there is no question: declare the key question") {
-		t.Errorf("without a question: status %d, %s", status, p.stderr)
+	p := cli.Program{Stdin: strings.NewReader(""), Stdout: new(strings.Builder), Stderr: new(strings.Builder), Getenv: func(string) string { return "" },
+		Args: []string{"tree", "run", "--no-ledger", seedTree, "--replies", replies}}
+	if status := execute(&p); status != 1 || !strings.Contains(p.Stderr.(*strings.Builder).String(), "there is no question: declare the key question") {
+		t.Errorf("without a question: status %d, %s", status, p.Stderr)
 	}
 }
 
@@ -56,7 +58,7 @@ return BT.tree("own", {root = BT.sequence({
 		t.Fatal(err)
 	}
 	p, stdout, stderr := b.program("oracle", "--json", "--tree", file, "What is new?")
-	if status := p.run(); status != 0 || !strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
+	if status := execute(p); status != 0 || !strings.Contains(stdout.String(), `"reason":"context_sufficient","turns":2,`) {
 		t.Errorf("status %d\n%s\n%s", status, stdout, stderr)
 	}
 }

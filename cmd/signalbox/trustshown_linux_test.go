@@ -32,7 +32,7 @@ func TestTrustOnlyWhatWasShown(t *testing.T) {
 				if got := c.exit(); got != status {
 					t.Errorf("status %d, want %d:\n%s", got, status, c.Written())
 				}
-				var answer trust
+				var answer struct{ Trusted bool }
 				if err := json.Unmarshal([]byte(project.piped("", "trust", "--show", "--json")), &answer); err != nil {
 					t.Fatal(err)
 				}

@@ -50,7 +50,7 @@ func TestWebhookThatRefuses(t *testing.T) {
 	b := newTestBox(t)
 	b.webhook(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusTeapot) })
 	p, stdout, stderr := b.program("work", "open", "t1", "--json")
-	status := p.run()
+	status := execute(p)
 	if status != 0 || stdout.String() != `{"work":"t1","phase":"IMPLEMENTATION","seq":2}`+"\n" {
 		t.Errorf("status %d, stdout %q", status, stdout)
 	}
@@ -59,7 +59,7 @@ func TestWebhookThatRefuses(t *testing.T) {
 		t.Errorf("stderr %q, want %q", stderr, want)
 	}
 	p, _, _ = b.program("ledger", "checkpoint")
-	if status := p.run(); status != 1 {
+	if status := execute(p); status != 1 {
 		t.Errorf("ledger checkpoint: status %d", status)
 	}
 }
@@ -76,9 +76,9 @@ func TestAnswerDoesNotWaitForPublishing(t *testing.T) {
 	})
 	reader, stdout := io.Pipe()
 	p, _, stderr := b.program("work", "open", "t1", "--json")
-	p.stdout = stdout
+	p.Stdout = stdout
 	ended := make(chan int)
-	go func() { ended <- p.run() }()
+	go func() { ended <- execute(p) }()
 	if line, err := bufio.NewReader(reader).ReadString('\n'); err != nil || !strings.Contains(line, `"work":"t1"`) {
 		t.Errorf("answer %q, %v", line, err)
 	}

@@ -3,16 +3,14 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"signalbox"
+	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 )
@@ -41,26 +39,26 @@ func checkEnd(t *testing.T, status int, stderr *bytes.Buffer, want string) {
 func TestWorkerThatCannotWrite(t *testing.T) {
 	b := newTestProject(t)
 	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
-	p.stdout = failing{errors.New("no space left")}
-	checkEnd(t, p.run(), stderr, "signalbox: cannot write the answer: no space left\n")
+	p.Stdout = failing{errors.New("no space left")}
+	checkEnd(t, execute(p), stderr, "signalbox: cannot write the answer: no space left\n")
 }
 
 func TestWorkerOfAMovedLedger(t *testing.T) {
 	b := newTestProject(t)
 	p, _, stderr := b.program("worker", "--roles=ci", "--plain")
 	out, in := io.Pipe()
-	p.stdout = in
+	p.Stdout = in
 	ended := make(chan int, 1)
 	go func() {
 		defer in.Close()
-		ended <- p.run()
+		ended <- execute(p)
 	}()
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "worker") {
 		t.Fatalf("%q, %v", line, err)
 	}
 	go io.Copy(io.Discard, lines)
-	opened, err := box.Open(t.Context(), b.dir, &box.Options{KeyFile: b.env[keyVariable]})
+	opened, err := box.Open(t.Context(), b.dir, &box.Options{KeyFile: b.env[cli.KeyVariable]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,22 +67,4 @@ func TestWorkerOfAMovedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkEnd(t, <-ended, stderr, "signalbox: the ledger was moved to postgres://db.example.com/shop, by ann\n")
-}
-
-// A process that is interrupted while it waits for other machines says only that.
-func TestInterruptedOpening(t *testing.T) {
-	b := newTestBox(t)
-	p, _, _ := b.program("worker")
-	ctx, interrupt := context.WithCancel(t.Context())
-	open := func(ctx context.Context, _ string, _ *box.Options) (*box.Box, error) {
-		interrupt()
-		return nil, fmt.Errorf("%w: no leader", ctx.Err())
-	}
-	err := withOpened(ctx, p, boxFlag{Box: nonEmpty(b.dir)}, open, &box.Options{}, func(*box.Box) error { return nil })
-	_, served := p.openHosted(ctx, boxFlag{Box: nonEmpty(b.dir)})
-	for command, err := range map[string]error{"worker": err, "serve": served} {
-		if signalbox.CodeOf(err) != signalbox.CodeInterrupted || strings.Contains(err.Error(), "leader") {
-			t.Errorf("%s: error %v", command, err)
-		}
-	}
 }

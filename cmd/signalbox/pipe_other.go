@@ -1,6 +1,0 @@
-//go:build !windows
-
-package main
-
-// isSystemClosedPipe returns false: EPIPE is the only such error here.
-func isSystemClosedPipe(error) bool { return false }

@@ -1,0 +1,93 @@
+// Package boxes has the commands that set up a box and this machine for it: init, invite, join,
+// trust, config, sandbox, notify and doctor.
+package boxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"signalbox"
+	"signalbox/internal/cli"
+	"signalbox/internal/config"
+	"signalbox/internal/core/box"
+	"signalbox/internal/durable"
+	"signalbox/internal/team"
+)
+
+type InitCommand struct {
+	Dir     string       `arg:"" optional:"" default:"." help:"The folder in which to create the box. Default: the current folder."`
+	Journal cli.NonEmpty `placeholder:"ADDRESS" help:"Where the ledger is, for several machines: postgres://USER@HOST/DATABASE?schema=NAME or nats://HOST:PORT/NAME. Default: a file in the box."`
+	Team    bool         `help:"Instead of a box, write a commented signalbox.yaml for the whole team to the top of the repository."`
+	JSON    bool         `name:"json" help:"Print one JSON object."`
+}
+
+func (InitCommand) Help() string {
+	return `Creates a box: the folder .signalbox with an empty ledger, a commented configuration (signalbox.yaml) and a .gitignore that keeps the box out of git. The private key that signs checkpoints is written to your configuration folder, outside every workspace, or to the file that SIGNALBOX_KEY names. It is never printed. The public key is printed: keep a copy elsewhere, to check proofs and backups of the box.
+
+With --team, it writes only a commented signalbox.yaml to the top of the repository, for you to commit: the configuration that everybody who works on the repository shares. docs/configuration.md explains how the two are combined.
+
+Examples:
+
+    signalbox init
+    signalbox init --team
+    signalbox init ~/work/project
+    signalbox init --journal postgres://signalbox@db.example.com/shop
+    signalbox init --journal nats://nats.example.com:4222/shop
+    SIGNALBOX_KEY=/etc/signalbox/project.key signalbox init --json`
+}
+
+func (c *InitCommand) Run(p *cli.Program) error {
+	if err := p.OperatorOnly("create a box"); err != nil {
+		return err
+	}
+	if c.Team && c.Journal != "" {
+		return &signalbox.Error{Code: signalbox.CodeUsage, Err: errors.New("--team and --journal cannot be used together"), Hint: "a team's configuration does not say where the ledger of a box is"}
+	}
+	if c.Team {
+		return c.initTeam(p)
+	}
+	options := p.BoxOptions()
+	options.Journal = string(c.Journal)
+	dir := filepath.Join(c.Dir, box.FolderName)
+	known := team.Store{}.KnowsPlaces(dir)
+	created, err := box.Init(context.Background(), dir, p.ActorOf(""), options)
+	cli.RememberPlaces(p, dir, known, err)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return p.PrintJSON(created, "")
+	}
+	_, err = fmt.Fprintf(p.Out, "created %s\npublic key: %s\nsigning key: %s\n\nNext:\n  1. name your agents and checks in %s\n  2. signalbox doctor\n  3. signalbox plan new, and write your tasks into plan.md\n  4. signalbox run plan.md\n",
+		cli.Printable(created.Dir), created.PublicKey, cli.Printable(created.KeyFile), cli.Printable(filepath.Join(created.Dir, config.FileName)))
+	return err
+}
+
+// teamFile is the JSON answer with --team.
+type teamFile struct {
+	File string `json:"file"`
+}
+
+// initTeam writes the configuration for a team.
+func (c *InitCommand) initTeam(p *cli.Program) error {
+	shared, err := team.Read(context.Background(), c.Dir, "")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(shared.Root, config.FileName)
+	err = durable.Create(name, []byte(config.TeamTemplate), 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("%s exists already", name), Hint: "edit it, and commit it"}
+	}
+	if err != nil {
+		return &signalbox.Error{Code: signalbox.CodeFailed, Err: fmt.Errorf("cannot create the configuration: %w", err), Hint: "choose a folder that you may write to"}
+	}
+	if c.JSON {
+		return p.PrintJSON(teamFile{name}, "")
+	}
+	_, err = fmt.Fprintf(p.Out, "created %s\n\nNext:\n  1. name your agents and checks in it, and commit it\n  2. signalbox trust\n  3. signalbox doctor\n", cli.Printable(name))
+	return err
+}

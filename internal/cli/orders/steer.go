@@ -1,0 +1,112 @@
+package orders
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/internal/cli"
+	"signalbox/internal/core/box"
+	"signalbox/internal/core/rules"
+	"signalbox/internal/run/inspect/render"
+	"signalbox/internal/run/steer"
+)
+
+// steerFlags are the flags and arguments of the commands that give words to agents.
+type steerFlags struct {
+	cli.BoxFlag
+	cli.AnswerFlag
+	Task  string       `arg:"" help:"The task, or PLAN/TASK if several plans have it."`
+	Text  *string      `arg:"" optional:"" help:"The text, or - to read it from standard input. On a terminal, your editor opens without it."`
+	Actor cli.NonEmpty `placeholder:"A" help:"Your name on the ledger. Default: SIGNALBOX_ACTOR, or else your user name."`
+}
+
+// decide asks for the text and carries out the decision. name is what the text is called, and done returns what the answer means.
+func (f *steerFlags) decide(p *cli.Program, what rules.OrderKind, name string, done func(*box.Box, rules.Answer) string) error {
+	if err := p.OperatorOnly(string(what)); err != nil {
+		return err
+	}
+	decision := steer.Decision{What: what, Actor: p.ActorOf(f.Actor)}
+	text, err := p.RequireText(f.Text, cli.WantedText{Name: name, Missing: name + " is missing", Usage: fmt.Sprintf("signalbox %s %s TEXT", what, f.Task),
+		About: func() (about string, err error) {
+			err = p.WithReadOnlyBox(f.BoxFlag, func(ctx context.Context, b *box.Box) error {
+				if decision.Work, err = cli.FindWork(b, f.Task); err != nil {
+					return err
+				}
+				if err := decision.Refused(b); err != nil {
+					return err
+				}
+				about, err = render.AboutTask(ctx, b, p.ProjectRoot(f.BoxFlag, b.Dir), decision.Work)
+				return err
+			})
+			return about, err
+		}})
+	if err != nil {
+		return err
+	}
+	do := func(ctx context.Context, b *box.Box, id string) (rules.Answer, error) {
+		decision.Work, decision.Text = id, text
+		return decision.Do(ctx, b)
+	}
+	return cli.DoWork(p, f.BoxFlag, f.Task, do, func(b *box.Box, a rules.Answer) error {
+		then := sequelOf(context.Background(), p, b)
+		if f.JSON {
+			return p.PrintJSON(ordered{Order: what, Work: &f.Task, Phase: a.Phase, Seq: a.Seq, Commit: a.Commit, Paused: a.Paused, Continue: then.command()}, "")
+		}
+		fmt.Fprintf(p.Out, "%s: %s%s\n", f.Task, done(b, a), render.StillWaits(f.Task, a))
+		then.note(p)
+		return nil // Main reports a write error
+	})
+}
+
+type RejectCommand struct{ steerFlags }
+
+func (RejectCommand) Help() string {
+	return `Rejects the merge of a task that waits for your approval: the task goes back to the developer with your reason, which comes first in its prompt. The critic and the auditor see it too, to check that it is done. For a task that does not wait for approval, use signalbox rework.
+
+Without a text, your editor opens (VISUAL or EDITOR), with the change and the findings so far as comments.
+
+Examples:
+
+    signalbox reject T3 'the message must name the file'
+    signalbox reject T3 - < review.txt
+    signalbox reject T3`
+}
+
+func (c *RejectCommand) Run(p *cli.Program) error {
+	return c.decide(p, steer.Reject, "the reason", render.SentBack)
+}
+
+type ReworkCommand struct{ steerFlags }
+
+func (ReworkCommand) Help() string {
+	return `Sends a task back to the developer with what you want, in whatever phase it is, as long as it is not merged. It comes first in the developer's prompt, before the findings of critics and auditors, until the developer has delivered work that passes its checks. Critics and auditors see it too. An agent that works on the task is stopped; what a developer has changed stays. Open questions about it are withdrawn, and earlier failures no longer count.
+
+Without a text, your editor opens (VISUAL or EDITOR), with the findings so far as comments.
+
+Examples:
+
+    signalbox rework T3 'use the parser in internal/text instead of a new one'
+    signalbox rework T3 - < notes.txt
+    signalbox rework T3`
+}
+
+func (c *ReworkCommand) Run(p *cli.Program) error {
+	return c.decide(p, steer.Rework, "what you want", render.SentBack)
+}
+
+type TellCommand struct{ steerFlags }
+
+func (TellCommand) Help() string {
+	return `Gives words to the agent whose turn on a task is next, whatever its role, once. It moves nothing and stops nobody. An agent that is configured with interactive: true gets them at once while it works; others do not read while they work, so the next agent has them in its prompt. To have something changed, use signalbox rework.
+
+Without a text, your editor opens (VISUAL or EDITOR).
+
+Examples:
+
+    signalbox tell T3 'the test database is at db.test:5432 today'
+    signalbox tell T3 - < notes.txt`
+}
+
+func (c *TellCommand) Run(p *cli.Program) error {
+	return c.decide(p, steer.Tell, "the message", render.Told)
+}
