@@ -16,7 +16,7 @@ import (
 	"signalbox/internal/cli"
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/changes"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/questions"
@@ -125,7 +125,7 @@ func (f *orderFlags) give(p *cli.Program, order steer.Decision, task string) err
 		if task != "" {
 			answer.Work = &task
 		}
-		var change crew.Change
+		var change changes.Change
 		if a.Commit != "" {
 			change = changeOf(p, f.BoxFlag, b, a.Work)
 			answer.count(change)
@@ -156,15 +156,15 @@ func (f *orderFlags) give(p *cli.Program, order steer.Decision, task string) err
 }
 
 // count fills in what the commit changes, if that is known.
-func (o *ordered) count(c crew.Change) {
+func (o *ordered) count(c changes.Change) {
 	if files := len(c.Files); c.Known {
 		o.Files, o.Insertions, o.Deletions = &files, &c.Insertions, &c.Deletions
 	}
 }
 
 // changeOf returns what a work item changes. If git cannot say it, a warning says why: the order has been carried out.
-func changeOf(p *cli.Program, f cli.BoxFlag, b *box.Box, work string) crew.Change {
-	change, err := crew.ChangeOf(context.Background(), b, p.ProjectRoot(f, b.Dir), work)
+func changeOf(p *cli.Program, f cli.BoxFlag, b *box.Box, work string) changes.Change {
+	change, err := changes.Of(context.Background(), b, p.ProjectRoot(f, b.Dir), work)
 	if err != nil {
 		p.Warnf("what the commit changes is not known: %v", err)
 		if hint := signalbox.HintOf(err); hint != "" {
@@ -175,7 +175,7 @@ func changeOf(p *cli.Program, f cli.BoxFlag, b *box.Box, work string) crew.Chang
 }
 
 // printChange prints the title of a change and its diffstat, indented.
-func printChange(p *cli.Program, c crew.Change) error {
+func printChange(p *cli.Program, c changes.Change) error {
 	width := cli.WidthOf(p.Stdout)
 	if width == 0 {
 		width = 80
@@ -227,7 +227,7 @@ func (f *orderFlags) printSteering(ctx context.Context, p *cli.Program, b *box.B
 	if f.JSON {
 		out, paint = bufio.NewWriter(p.Stderr), show.Palette{}
 	}
-	about := crew.Change{Steering: w.Task.Steering}
+	about := changes.Change{Steering: w.Task.Steering}
 	fmt.Fprintf(out, "%s\n", cli.Printable(about.AboutSteering()))
 	printed := render.NewDiff(out, paint)
 	if err := d.PrintSteering(ctx, printed); err != nil {

@@ -6,8 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"signalbox/internal/core/journal"
-	"signalbox/internal/core/rules"
+	"signalbox/internal/core/engine"
 )
 
 // signDelay is how long an event may stay unsigned.
@@ -25,8 +24,7 @@ func (b *Box) KeepSigned(ctx context.Context, log *slog.Logger) {
 		if errors.Is(err, ErrNoKey) {
 			return
 		}
-		reported := errors.Is(err, journal.ErrUnavailable) || errors.Is(err, rules.ErrMoved)
-		if err != nil && err.Error() != logged && !reported {
+		if err != nil && err.Error() != logged && !engine.IsReported(err) {
 			logged = err.Error()
 			log.Warn(signWarning(err), "error", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
 	"signalbox/internal/git"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/checks"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
 )
@@ -24,7 +24,7 @@ func Base(ctx context.Context, c *config.Config, root, dir string, b *box.Box) [
 	var found []box.Check
 	if len(c.Checks) > 0 {
 		files := projectFiles(ctx, c, root)
-		all, err := crew.DiagnoseChecks(c, locateProject(ctx, c, root), dir, files)
+		all, err := checks.Diagnose(c, locateProject(ctx, c, root), dir, files)
 		if err != nil {
 			found = append(found, withError(box.Check{Name: "checks", Health: box.Problem}, err))
 		}

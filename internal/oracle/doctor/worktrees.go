@@ -7,7 +7,8 @@ import (
 
 	"signalbox/internal/config"
 	"signalbox/internal/core/box"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/checks"
+	"signalbox/internal/run/deliver"
 	"signalbox/internal/run/workspace"
 )
 
@@ -27,10 +28,10 @@ func worktrees(ctx context.Context, c *config.Config, root, dir string) (found [
 	if c.Workspace.Shared() {
 		return found // there are none
 	}
-	if err := crew.CheckDelivery(ctx, c, root); err != nil {
+	if err := deliver.Check(ctx, c, root); err != nil {
 		found = append(found, withError(box.Check{Name: "delivery", Health: box.Problem}, err))
 	}
-	all, err := crew.DiagnoseSetup(c, locateProject(ctx, c, root), dir, projectFiles(ctx, c, root))
+	all, err := checks.DiagnoseSetup(c, locateProject(ctx, c, root), dir, projectFiles(ctx, c, root))
 	if err != nil {
 		found = append(found, withError(box.Check{Name: "setup", Health: box.Problem}, err))
 	}

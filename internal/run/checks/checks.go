@@ -22,7 +22,9 @@ import (
 	"signalbox/internal/process"
 	"signalbox/internal/run/agent"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/prompts"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/transport"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/sandbox"
@@ -175,7 +177,7 @@ func failureCause(
 		}
 	}
 	var causes []string
-	p := contained(check, environment, exampleSession)
+	p := contained(check, environment, project.ExampleSession)
 	for _, cause := range workspace.DiagnoseFailure(os.DirFS(dir), check, environment, p, r) {
 		causes = append(causes, fmt.Sprintf("%s (%s)", cause.What, cause.Fix))
 	}
@@ -194,12 +196,7 @@ func PassOrFail(passed bool) string {
 const maxShown = 8 << 10
 
 // quoteOutput returns the end of a check's output as an indented block.
-func quoteOutput(output []byte) string { return prompts.Indent(EndOf(output)) }
-
-// EndOf returns the end of a check's output.
-func EndOf(output []byte) string {
-	return strings.ToValidUTF8(string(output[max(0, len(output)-maxShown):]), "\ufffd")
-}
+func quoteOutput(output []byte) string { return prompts.Indent(stored.EndOf(output)) }
 
 func checksOf(c *config.Config) (checks []workspace.Check) {
 	for _, check := range c.Checks {

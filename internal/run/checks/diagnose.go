@@ -4,14 +4,10 @@ import (
 	"io/fs"
 	"slices"
 
+	"signalbox/internal/config"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
-)
-
-// exampleSession is the session of a program that is only explained, and exampleWork its task.
-const (
-	exampleSession = "SESSION"
-	exampleWork    = "T1"
 )
 
 // Missing is what a configured check or setup command needs and does not find.
@@ -20,17 +16,21 @@ type Missing struct {
 	workspace.Cause
 }
 
-// Diagnose returns what the configured checks need and do not find, without running them. dir is a
-// folder that a check would run in, and files are those of the project that it sees.
-func Diagnose(site contain.Site, dir string, files fs.FS) (missing []Missing) {
-	c := site.Config
-	contained := containCheck(site, exampleWork, dir, nil, contain.Ports{})
+// Diagnose returns what the configured checks of a project need and do not find, without running
+// them. dir is the folder of the box, and files are those of the project that a check sees.
+func Diagnose(c *config.Config, in project.Project, dir string, files fs.FS) (missing []Missing, err error) {
+	site, err := in.Site(c, dir)
+	if err != nil {
+		return nil, err
+	}
+	dir = in.ExampleFolder(site)
+	contained := containCheck(site, project.ExampleWork, dir, nil, contain.Ports{})
 	for _, check := range checksOf(c) {
 		for _, e := range environmentsOf(c) {
 			if len(check.Environments) > 0 && !slices.Contains(check.Environments, e.Name) {
 				continue
 			}
-			p := contained(check, e, exampleSession)
+			p := contained(check, e, project.ExampleSession)
 			for _, cause := range workspace.Diagnose(files, check, e, p) {
 				if cause.File && (len(c.Setup) > 0 || len(c.Copy) > 0) {
 					continue // the worktree may have it once it is prepared
@@ -41,18 +41,21 @@ func Diagnose(site contain.Site, dir string, files fs.FS) (missing []Missing) {
 			}
 		}
 	}
-	return missing
+	return missing, nil
 }
 
-// DiagnoseSetup returns what the setup commands need and do not find, without running them. dir is
-// a folder that they would run in, and files are those of the project that a new worktree has. Only
-// the first command is sure to find no other files.
-func DiagnoseSetup(site contain.Site, dir string, files fs.FS) (missing []Missing) {
-	c := site.Config
+// DiagnoseSetup is Diagnose for the setup commands. files are those of the project that a new
+// worktree has. Only the first command is sure to find no other files.
+func DiagnoseSetup(c *config.Config, in project.Project, dir string, files fs.FS) (missing []Missing, err error) {
+	site, err := in.Site(c, dir)
+	if err != nil {
+		return nil, err
+	}
+	dir = in.ExampleFolder(site)
 	for i, setup := range c.Setup {
 		command := workspace.Check{Name: setup.Name, Command: setup.Command}
 		p := site.Setup(contain.Setup{
-			Config: setup, Work: exampleWork, Session: exampleSession, Dir: dir})
+			Config: setup, Work: project.ExampleWork, Session: project.ExampleSession, Dir: dir})
 		for _, cause := range workspace.Diagnose(files, command, workspace.Environment{}, p) {
 			if cause.File && (i > 0 || len(c.Copy) > 0) {
 				continue // the commands before it may create it
@@ -61,5 +64,5 @@ func DiagnoseSetup(site contain.Site, dir string, files fs.FS) (missing []Missin
 			missing = append(missing, Missing{setup.Name, cause})
 		}
 	}
-	return missing
+	return missing, nil
 }

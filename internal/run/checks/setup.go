@@ -17,6 +17,8 @@ import (
 	"signalbox/internal/core/rules"
 	"signalbox/internal/process"
 	"signalbox/internal/run/contain"
+	"signalbox/internal/run/project"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -255,7 +257,7 @@ func (j *Job) execSetup(
 			Dir: w.Dir, Ports: j.Ports(w.Dir)}
 		if w.Homes == nil {
 			due.Author = &contain.Agent{Name: j.Agent, Role: j.Role, Work: j.Work}
-			if session != exampleSession { // which is not started, and so not finished
+			if session != project.ExampleSession { // which is not started, and so not finished
 				due.Author.Cache = j.Cache()
 			}
 		}
@@ -288,7 +290,7 @@ func (j *Job) execSetup(
 	case err != nil:
 		report.Cause = err.Error() + ", which setup commands must not do"
 	case !r.Passed:
-		p := contained(command, workspace.Environment{}, exampleSession)
+		p := contained(command, workspace.Environment{}, project.ExampleSession)
 		report.Cause = setupCause(w, setup, command, p, r)
 	}
 	if report.Ran.Output, err = j.Put(r.Output); err != nil {
@@ -328,7 +330,7 @@ func setupCause(
 	if r.TimedOut {
 		cause = fmt.Sprintf("it took longer than %s", setup.Timeout)
 	}
-	if last := text.LastLine(EndOf(r.Output)); last != "" {
+	if last := text.LastLine(stored.EndOf(r.Output)); last != "" {
 		cause += ": " + text.OneLine(last)
 	}
 	local := workspace.Environment{}

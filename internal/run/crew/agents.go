@@ -1,11 +1,9 @@
 package crew
 
 import (
-	"context"
 	"time"
 
 	"signalbox"
-	"signalbox/internal/run/stored"
 )
 
 func (c *Crew) timeout(role signalbox.Role, expert string) time.Duration {
@@ -23,10 +21,3 @@ func (s *session) agentName() string {
 	}
 	return s.agent
 }
-
-// blob is [stored.Blob] of the crew's box.
-func (c *Crew) blob(ctx context.Context, digest signalbox.Hash) ([]byte, error) {
-	return stored.Blob(ctx, c.box, digest)
-}
-
-func storedBody(text []byte) map[string]any { return stored.Body(text) }

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/checks"
-	"signalbox/internal/run/project"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
 )
@@ -215,32 +213,13 @@ func (s *session) job() *checks.Job {
 	return j
 }
 
-// DiagnoseChecks returns what the configured checks of a project need and do not find, without running them. dir is the folder of the box,
-// and files are those of the project that a check sees.
-func DiagnoseChecks(c *config.Config, in project.Project, dir string, files fs.FS) ([]checks.Missing, error) {
-	site, err := in.Site(c, dir)
-	if err != nil {
-		return nil, err
-	}
-	return checks.Diagnose(site, in.ExampleFolder(site), files), nil
-}
-
-// DiagnoseSetup is DiagnoseChecks for the setup commands. files are those of the project that a new worktree has.
-func DiagnoseSetup(c *config.Config, in project.Project, dir string, files fs.FS) ([]checks.Missing, error) {
-	site, err := in.Site(c, dir)
-	if err != nil {
-		return nil, err
-	}
-	return checks.DiagnoseSetup(site, in.ExampleFolder(site), files), nil
-}
-
 // falseClaims compares the developer's table of check results with the real ones, and returns a line for each difference.
 func (c *Crew) falseClaims(ctx context.Context, claimed signalbox.Hash, rows []rules.CheckRow) []string {
-	text, err := c.blob(ctx, claimed)
+	text, err := stored.Blob(ctx, c.box, claimed)
 	if err != nil {
 		return nil
 	}
-	table, _ := storedBody(text)["Environment Verification Matrix"].([]any)
+	table, _ := stored.Body(text)["Environment Verification Matrix"].([]any)
 	var differ []string
 	for _, line := range table {
 		row, _ := line.(map[string]any)

@@ -5,10 +5,8 @@ import (
 	"fmt"
 
 	"signalbox"
-	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/deliver"
-	"signalbox/internal/run/project"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 )
 
@@ -20,20 +18,6 @@ import (
 //  4. The delivery is recorded in the ledger.
 //
 // Package deliver knows where work is pushed to, and what happens with pull requests then.
-
-// CheckDelivery returns an error if work could not be delivered as the configuration says: the repository in a folder has no such remote, or the
-// program that opens pull requests there is not known or not installed. It starts nothing.
-func CheckDelivery(ctx context.Context, c *config.Config, root string) error {
-	if !c.Deliver.Pushes() {
-		return nil
-	}
-	in, err := project.Locate(ctx, c, root)
-	if err != nil || in.Repo == nil {
-		return err
-	}
-	_, err = deliver.Find(in.Repo, c.Deliver, deliver.Options{})
-	return err
-}
 
 // deliver delivers finished work in another way than merging it.
 func (s *session) deliver(ctx context.Context, how string) error {
@@ -105,11 +89,11 @@ func savedCommit(t *rules.Task) []string {
 
 // commitText returns what a commit of finished work says: what the task is, and what its developer reported.
 func (s *session) commitText(ctx context.Context, w *rules.Work) (string, error) {
-	claim, err := s.crew.blob(ctx, w.Task.Claimed)
+	claim, err := stored.Blob(ctx, s.crew.box, w.Task.Claimed)
 	if err != nil {
 		return "", err
 	}
-	return workspace.CommitText(mergeMessage(w), body(storedBody(claim)).first("Summary", "text")), nil
+	return workspace.CommitText(mergeMessage(w), body(stored.Body(claim)).first("Summary", "text")), nil
 }
 
 // saveMessage returns what the commit says that a turn of an author ends with.

@@ -30,6 +30,7 @@ import (
 	"signalbox/internal/run/plan"
 	"signalbox/internal/run/planload"
 	"signalbox/internal/run/project"
+	"signalbox/internal/run/stored"
 	"signalbox/internal/run/workspace"
 )
 
@@ -547,7 +548,7 @@ func only[T any](s *stage, work string) recorded[T] {
 // text returns the content of a blob.
 func (s *stage) text(digest signalbox.Hash) string {
 	s.t.Helper()
-	text, err := (&Crew{box: s.box}).blob(context.Background(), digest)
+	text, err := stored.Blob(context.Background(), s.box, digest)
 	if err != nil {
 		s.t.Fatal(err)
 	}

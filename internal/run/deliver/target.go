@@ -15,6 +15,7 @@ import (
 	"signalbox/internal/config"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/forge"
+	"signalbox/internal/run/project"
 	"signalbox/internal/run/workspace"
 )
 
@@ -117,5 +118,20 @@ func (t *Target) Open(
 	body += "\n\nTask " + work + ", checked, reviewed and audited at " + d.Tip
 	d.Request, err = t.forge.Open(ctx, forge.Request{Remote: t.remote, Head: d.Branch,
 		Base: t.repo.Base, Title: title, Body: strings.TrimSpace(body)})
+	return err
+}
+
+// Check returns an error if work could not be delivered as the configuration says: the repository in
+// a folder has no such remote, or the program that opens pull requests there is not known or not
+// installed. It starts nothing.
+func Check(ctx context.Context, c *config.Config, root string) error {
+	if !c.Deliver.Pushes() {
+		return nil
+	}
+	in, err := project.Locate(ctx, c, root)
+	if err != nil || in.Repo == nil {
+		return err
+	}
+	_, err = Find(in.Repo, c.Deliver, Options{})
 	return err
 }

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/changes"
 	"signalbox/internal/run/inspect/render"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/steer"
@@ -89,7 +89,7 @@ func (s *screen) about(ctx context.Context, d decision) (about, commit string, e
 		}
 		return "", "", errors.New(d.Question + " is not open any more")
 	case rules.OrderApprove:
-		change, err := crew.ChangeOf(ctx, s.b, s.o.Root, d.Work)
+		change, err := changes.Of(ctx, s.b, s.o.Root, d.Work)
 		if err != nil {
 			return "", "", fmt.Errorf("what the commit changes is not known: %w", err)
 		}

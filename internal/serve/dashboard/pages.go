@@ -9,7 +9,7 @@ import (
 
 	"signalbox"
 	"signalbox/internal/core/rules"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/changes"
 	"signalbox/internal/run/inspect"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/workspace"
@@ -26,7 +26,7 @@ type inboxPage struct {
 type request struct {
 	inspect.Request
 	Question *questions.Pending
-	Change   *crew.Change
+	Change   *changes.Change
 }
 
 func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
@@ -45,7 +45,7 @@ func (d *Dashboard) inbox(ctx context.Context, _ *http.Request) (view, error) {
 			waits.Question = &pending[i]
 		}
 		if r.Kind == inspect.RequestApproval {
-			change, err := crew.ChangeOf(ctx, d.box, d.opts.Root, r.Work)
+			change, err := changes.Of(ctx, d.box, d.opts.Root, r.Work)
 			if err != nil && ctx.Err() == nil { // otherwise the client has left
 				d.opts.Log.Warn("what a commit changes is not known", "work", r.Work, "error", err)
 			}
@@ -62,7 +62,7 @@ type taskPage struct {
 	Plain    inspect.Task
 	Timeline timeline
 	// Change is what waits for approval; nil if nothing does.
-	Change *crew.Change
+	Change *changes.Change
 	// Restarts are the phases in which it can be restarted, in their order.
 	Restarts []restart
 }
@@ -110,7 +110,7 @@ func (d *Dashboard) task(ctx context.Context, r *http.Request) (view, error) {
 	}
 	d.box.Engine.View(func(s *rules.State) { page.Plain = inspect.NewTask(s, w, now) })
 	if page.Plain.Condition == inspect.NeedsApproval {
-		change, err := crew.ChangeOf(ctx, d.box, d.opts.Root, w.ID)
+		change, err := changes.Of(ctx, d.box, d.opts.Root, w.ID)
 		if err != nil && ctx.Err() == nil { // the page has much more
 			d.opts.Log.Warn("what a commit changes is not known", "work", w.ID, "error", err)
 		}

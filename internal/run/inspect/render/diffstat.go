@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/changes"
 	"signalbox/internal/run/show"
 	"signalbox/internal/run/workspace"
 	"signalbox/internal/text"
@@ -19,7 +19,7 @@ const maxHiddenLines = 12
 
 // DiffStat returns the lines of a diffstat, as git diff --stat prints them, in at most width columns. A notice about invisible characters
 // comes first.
-func DiffStat(c crew.Change, width int) []string {
+func DiffStat(c changes.Change, width int) []string {
 	files := c.Files[:min(len(c.Files), maxStatFiles)]
 	if len(files) == 0 {
 		return nil

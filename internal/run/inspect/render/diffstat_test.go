@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/changes"
 	"signalbox/internal/run/workspace"
 )
 
 func TestDiffStat(t *testing.T) {
-	c := crew.Change{Insertions: 112, Deletions: 9, Files: []workspace.FileStat{{Path: "a.go", Insertions: 100}, {Path: "b/old\x1b.go", Insertions: 12, Deletions: 8},
+	c := changes.Change{Insertions: 112, Deletions: 9, Files: []workspace.FileStat{{Path: "a.go", Insertions: 100}, {Path: "b/old\x1b.go", Insertions: 12, Deletions: 8},
 		{Path: "image.png", Binary: true}, {Path: "new.go", From: "old.go", Deletions: 1}, {Path: "moved.go", From: "m.go"}}}
 	want := []string{
 		"a.go             | 100 ++++++++++++++++++++++++++++++++++++++++++++++++++++++++",
@@ -26,14 +26,14 @@ func TestDiffStat(t *testing.T) {
 	if diff := cmp.Diff(want, DiffStat(c, 80)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := DiffStat(crew.Change{}, 80); got != nil {
+	if got := DiffStat(changes.Change{}, 80); got != nil {
 		t.Errorf("no change: %q", got)
 	}
 }
 
 // Whatever is changed, no line is wider than the terminal, and there are not too many.
 func TestDiffStatFits(t *testing.T) {
-	c := crew.Change{}
+	c := changes.Change{}
 	for i := range 50 {
 		c.Files = append(c.Files, workspace.FileStat{Path: strings.Repeat("ä/", i*5) + fmt.Sprint("file", i), Insertions: i * i * 37 % 1009, Deletions: i * 91 % 997})
 	}

@@ -12,7 +12,7 @@ import (
 	"signalbox/internal/core/box"
 	"signalbox/internal/core/rules"
 	"signalbox/internal/run/agent"
-	"signalbox/internal/run/crew"
+	"signalbox/internal/run/changes"
 	"signalbox/internal/run/questions"
 	"signalbox/internal/run/stored"
 )
@@ -28,7 +28,7 @@ func AboutTask(ctx context.Context, b *box.Box, root, id string) (string, error)
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	add("%s: %s (%s)", w.ID, w.Title, w.Phase)
-	if change, err := crew.ChangeOf(ctx, b, root, id); err == nil && len(change.Files) > 0 {
+	if change, err := changes.Of(ctx, b, root, id); err == nil && len(change.Files) > 0 {
 		add("commit %.7s", change.Commit)
 		lines = append(lines, DiffStat(change, 72)...)
 	}

@@ -1,4 +1,5 @@
-package crew
+// Package changes says what a work item changes, for people who decide about it.
+package changes
 
 import (
 	"context"
@@ -28,9 +29,9 @@ func (c *Change) AboutSteering() string {
 	return questions.AboutSteering(c.Steering)
 }
 
-// ChangeOf returns what a work item changes. root is the folder of the project. Commits that only other machines have are obtained. With an error, what the ledger says
-// is returned without the files.
-func ChangeOf(ctx context.Context, b *box.Box, root, work string) (Change, error) {
+// Of returns what a work item changes. root is the folder of the project. Commits that only other
+// machines have are obtained. With an error, what the ledger says is returned without the files.
+func Of(ctx context.Context, b *box.Box, root, work string) (Change, error) {
 	c := Change{Work: work}
 	b.Engine.View(func(s *rules.State) {
 		if w, known := s.Work(work); known && w.Task != nil {
