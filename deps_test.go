@@ -89,18 +89,24 @@ var runPackages = []struct{ name, imports string }{
 	{"project", "agent contain workspace"},
 	{"stored", "plan prompts"},
 	{"questions", "stored"},
+	{"transport", "workspace"},
 	{"turnprompt", "plan prompts stored workspace"},
 
-	{"crew", "agent agentsocket contain exitsignal forge plan planload project prompts questions stored treeruns turnprompt workspace"},
+	{"changes", "questions transport workspace"},
+	{"checks", "agent contain project prompts stored transport workspace"},
+	{"conflicts", "transport workspace"},
+	{"deliver", "forge project prompts transport workspace"},
+
+	{"crew", "agent agentsocket checks conflicts contain deliver exitsignal forge plan planload project " +
+		"prompts questions stored transport treeruns turnprompt workspace"},
 
 	{"forecast", "plan show turnprompt"},
 	{"notify", "contain outbound questions"},
 	{"publish", "outbound"},
 	{"traces", "agent outbound"},
-	// These import crew only for changes: it gets the commits of other machines.
-	{"inspect", "agent crew questions stored workspace"},
-	{"inspect/render", "agent crew inspect questions show stored workspace"},
-	{"progress", "agent crew inspect inspect/render questions show steer workspace"},
+	{"inspect", "agent questions stored transport workspace"},
+	{"inspect/render", "agent changes inspect questions show stored workspace"},
+	{"progress", "agent changes inspect inspect/render questions show steer workspace"},
 }
 
 const runFolder = "internal/run/"
